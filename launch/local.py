@@ -1,0 +1,92 @@
+"""Running a pipeline in this process: progress while it goes on, Ctrl-C that stops it."""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+from launch.progress import ProgressLine
+from schemas.errors import RunStoppedError
+from verifier.engine import close_engine, get_engine
+
+STOP_WITHIN_S = 5.0
+
+
+def run_watched(work: Callable[[], None], total: int) -> None:
+    """Do `work` on a thread of its own; show progress over `total` records meanwhile.
+
+    Raises what `work` raises, RunStoppedError with the run's fault where there is one, and
+    KeyboardInterrupt after Ctrl-C or SIGTERM, once the engine is stopped.
+    """
+    errors: list[BaseException] = []
+    done = threading.Event()
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting thread
+            errors.append(error)
+        finally:
+            done.set()
+
+    progress = ProgressLine(total)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    threading.Thread(target=guarded, name="construct-beam-run", daemon=True).start()
+    try:
+        while not done.wait(0.1):
+            progress.update(get_engine().counters())
+    except KeyboardInterrupt:
+        _stop(done, progress, total)
+    finally:
+        progress.close()
+        signal.signal(signal.SIGTERM, before)
+    if errors:
+        raise _cause(errors[0])
+
+
+def log_to_stderr() -> None:
+    """Show warnings and errors, each on a line."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(_worth_showing)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
+def _worth_showing(record: logging.LogRecord) -> bool:
+    """Whether a log record is worth showing: once the run's fault is known, Beam's wrapping of it
+    is not."""
+    return not (record.name.startswith("apache_beam") and get_engine().fault())
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The run's own fault, if the engine knows one, instead of the runner's wrapping."""
+    fault = get_engine().fault()
+    if fault is None:
+        return error
+    stopped = RunStoppedError(f"the run was stopped: {fault}")
+    stopped.__cause__ = error
+    return stopped
+
+
+def _stop(run_ended: threading.Event, progress: ProgressLine, total: int) -> None:
+    """Stop the engine, say what was done, and leave; Beam's own threads would linger."""
+    engine = get_engine()
+    engine.stop("stopped by Ctrl-C")
+    run_ended.wait(STOP_WITHIN_S)
+    progress.close()
+    done = engine.counters()
+    sys.stderr.write(
+        f"stopped: {done.records} of {total} records were verified with {done.requests} calls; "
+        "no result was written. The same command starts again.\n"
+    )
+    close_engine()
+    sys.stderr.flush()
+    sys.stdout.flush()
+    os._exit(130)

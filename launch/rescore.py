@@ -1,0 +1,87 @@
+"""Scores and routes from replies that are kept, with no verifier call.
+
+From a verdict log (score --verdicts PATH):
+  construct-beam rescore --verdicts OUT/verdicts --policy policy.yaml --output scores.jsonl
+From raw replies, one JSON object a line, {"id"?, "output", "replies": {template: text}}:
+  construct-beam rescore --replies replies.jsonl
+
+Writes a JSON line for each record: id, trustworthiness_score, per_field_scores,
+trustworthiness_explanation, route, review_reasons; a record without any verdict has a
+dead_letter_reason instead of a route.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Self
+
+from pydantic import Field, model_validator
+
+from launch.flags import add_flags, flag_names, refuse_unknown, settings_from
+from pipeline.settings import RoutingFlags
+
+
+class RescoreFlags(RoutingFlags):
+    """What to score again, and how."""
+
+    verdicts: Annotated[
+        str | None, Field(description="verdict log: a Parquet file, folder or glob")
+    ] = None
+    replies: Annotated[
+        str | None, Field(description="JSONL file of outputs with the replies on them")
+    ] = None
+    templates: Annotated[
+        str | None, Field(description="folder of templates, as for score (with --replies)")
+    ] = None
+    output: Annotated[str, Field(description="JSONL file to write; - is standard output")] = "-"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.verdicts is None) == (self.replies is None):
+            raise ValueError("name either --verdicts or --replies")
+        if self.verdicts is not None and self.templates is not None:
+            raise ValueError("--templates goes with --replies: a verdict log is read already")
+        return self
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of rescore."""
+    add_flags(parser, RescoreFlags)
+
+
+def run(values: argparse.Namespace, unknown: Sequence[str]) -> int:
+    """Write a line for each record."""
+    refuse_unknown(unknown, flag_names(values.parser))
+    flags = settings_from(RescoreFlags, values)
+    from schemas.arrow_json import dump_json
+
+    with _output(flags.output) as file:
+        for row in rescored(flags):
+            file.write(dump_json(row).encode("utf-8", "surrogatepass") + b"\n")
+    return 0
+
+
+def rescored(flags: RescoreFlags) -> Iterator[dict[str, Any]]:
+    """The output rows, one for each record, in order of their source."""
+    from pipeline.inputs import read_rules, read_templates
+    from pipeline.rescore import grouped_verdicts, read_replies, rescore_row
+
+    rules = read_rules(flags)
+    if flags.verdicts is not None:
+        groups = grouped_verdicts(flags.verdicts)
+    else:
+        groups = read_replies(str(flags.replies), read_templates(flags.templates))
+    for record_id, verdicts in groups:
+        yield rescore_row(record_id, verdicts, rules, flags.score_scale)
+
+
+@contextlib.contextmanager
+def _output(path: str) -> Iterator[BinaryIO]:
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+        return
+    with Path(path).open("wb") as file:
+        yield file

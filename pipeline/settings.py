@@ -1,0 +1,125 @@
+"""What a user can set for a run: one list for flags, --help, and the pipeline.
+
+A field's description is its help text. Nothing here imports Beam.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from scoring.aggregate import ScoreScale
+from verifier.settings import RECORD_DEADLINE_CAP_S, VerifierSettings
+
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+_VERIFIER = VerifierSettings(target="embedded")
+
+
+class VerifierFlags(BaseModel):
+    """How the verifier is reached and how hard it may be driven."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    verifier: Annotated[
+        str,
+        Field(
+            description="the LLM that judges: openai:MODEL, a chat-completions base URL with the "
+            "model after a # (http://host:8000/v1#model), or embedded (literal evidence, no LLM)"
+        ),
+    ]
+    api_key_env: Annotated[
+        str | None,
+        Field(
+            description="name of the environment variable that holds the API key "
+            "(openai: OPENAI_API_KEY unless set; base URLs: no key unless set)"
+        ),
+    ] = None
+    templates: Annotated[
+        str | None,
+        Field(description="folder of *.yaml templates that replace, extend or disable the five"),
+    ] = None
+    max_concurrency: Annotated[
+        Count, Field(description="requests in flight per process, over all bundles and threads")
+    ] = _VERIFIER.max_concurrency
+    max_records_in_flight: Annotated[Count, Field(description="records in flight per process")] = (
+        _VERIFIER.max_records_in_flight
+    )
+    max_attempts: Annotated[
+        Count, Field(description="requests per verifier call, the first included")
+    ] = _VERIFIER.max_attempts
+    max_retry_wait: Annotated[
+        Seconds, Field(description="longest wait, in seconds, that a server may ask for")
+    ] = _VERIFIER.max_retry_wait
+    connect_timeout: Annotated[Seconds, Field(description="seconds to connect")] = (
+        _VERIFIER.connect_timeout
+    )
+    attempt_timeout: Annotated[
+        Seconds, Field(description="seconds per request, the whole answer included")
+    ] = _VERIFIER.attempt_timeout
+    call_timeout: Annotated[
+        Seconds, Field(description="seconds per verifier call, retries included")
+    ] = _VERIFIER.call_timeout
+    record_timeout: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=RECORD_DEADLINE_CAP_S,
+            description="seconds per record; time that our own limits hold a call does not count",
+        ),
+    ] = _VERIFIER.record_timeout
+    max_fields_per_call: Annotated[
+        Count, Field(description="fields that one field-level prompt asks about")
+    ] = _VERIFIER.max_fields_per_call
+
+    def verifier_settings(self) -> VerifierSettings:
+        """The part that travels to the engine."""
+        shared = {n: getattr(self, n) for n in VerifierSettings.model_fields if n != "target"}
+        return VerifierSettings(target=self.verifier, **shared)
+
+
+class RoutingFlags(BaseModel):
+    """How scores are made of verdicts and records are routed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    policy: Annotated[
+        str | None, Field(description="YAML file with the routing rules; see README, Policy")
+    ] = None
+    score_scale: Annotated[
+        ScoreScale,
+        Field(
+            description="rescaled: field scores use the whole of [0.001, 0.999]; "
+            "raw: the plain mean of their signals"
+        ),
+    ] = ScoreScale.RESCALED
+    accept_literal_evidence: Annotated[
+        bool,
+        Field(description="let records be accepted on literal evidence alone, without an LLM"),
+    ] = False
+
+
+class ScoreFlags(VerifierFlags, RoutingFlags):
+    """A batch run: records in, scored and routed records out."""
+
+    input: Annotated[str, Field(description="Parquet file, folder or glob of extracted records")]
+    output: Annotated[
+        str,
+        Field(description="folder for auto_accept/, human_review/, dead_letter/ and run.json"),
+    ]
+    schema_file: Annotated[
+        str | None,
+        Field(
+            alias="schema",
+            description="file with the JSON schema of records that bring none of their own",
+        ),
+    ] = None
+    verdicts: Annotated[
+        str | None, Field(description="folder for the verdict log (Parquet), for rescore")
+    ] = None
+    overwrite: Annotated[
+        bool, Field(description="replace the results of an earlier run in the output folder")
+    ] = False
+
+
+Progress = Literal["auto", "on", "off"]

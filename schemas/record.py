@@ -1,0 +1,127 @@
+"""The record: one generator request, its JSON schema, and the structured output to score."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from schemas.errors import RecordError
+from schemas.json_schema import JsonSchema
+from schemas.reasons import FailureReason
+from schemas.row import Row
+
+WHOLE_OUTPUT = "$"
+"""The one field of an output that is no JSON object: a top-level array or scalar."""
+
+RECORD_KEYS = (
+    "id",
+    "messages",
+    "prompt",
+    "document",
+    "instructions",
+    "json_schema",
+    "output",
+    "ground_truth",
+    "logprobs",
+    "generator",
+)
+
+ContentPart = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the generator's request; content is text or OpenAI content parts."""
+
+    role: str
+    content: str | tuple[ContentPart, ...]
+
+    @property
+    def text(self) -> str:
+        """The message's text; parts that are no text (images) are left out."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(str(p.get("text", "")) for p in self.content if p.get("type") == "text")
+
+    @property
+    def attachments(self) -> tuple[ContentPart, ...]:
+        """The parts that are no text, as they came."""
+        if isinstance(self.content, str):
+            return ()
+        return tuple(p for p in self.content if p.get("type") != "text")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A validated record.
+
+    `output_text` is the output as JSON text with every digit kept; `output` is that text
+    parsed, with Decimal for numbers that are not integers. `row` is the input row, written
+    unchanged beside the scores.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    output_text: str
+    json_schema: JsonSchema | None = None
+    generator: str | None = None
+    notes: tuple[str, ...] = ()
+    row: Row | None = None
+
+    @cached_property
+    def output(self) -> Any:
+        """The structured output, parsed."""
+        return parse_json(self.output_text)
+
+    @cached_property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields, in order: the output's top-level keys, else `$`."""
+        return tuple(self.output) if isinstance(self.output, dict) else (WHOLE_OUTPUT,)
+
+    def value(self, field: str) -> Any:
+        """The value of `field`."""
+        return self.output[field] if isinstance(self.output, dict) else self.output
+
+    @property
+    def document_index(self) -> int:
+        """The index of the message that holds the document: the last one of the user."""
+        users = [i for i, m in enumerate(self.messages) if m.role == "user"]
+        return users[-1] if users else len(self.messages) - 1
+
+    @property
+    def document(self) -> str:
+        """The document's text, in which evidence is looked for."""
+        return self.messages[self.document_index].text
+
+
+def parse_json(text: str) -> Any:
+    """JSON text as Python values; numbers that are not integers become Decimal.
+
+    Raises ValueError for text that is not strict JSON, NaN and Infinity included, and for
+    JSON nested too deep to read.
+    """
+    try:
+        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("JSON is nested too deep") from None
+
+
+def _refuse_constant(token: str) -> None:
+    raise ValueError(f"{token} is not JSON")
+
+
+def content_hash(messages: tuple[Message, ...], schema: str | None, output_text: str) -> str:
+    """A stable id for a record that has none: 32 hex digits of what it contains."""
+    parts = [[m.role, m.content] for m in messages]
+    text = json.dumps([parts, schema, output_text], sort_keys=True, default=str)
+    return hashlib.blake2b(
+        text.encode("utf-8", "surrogatepass"), digest_size=16, key=b"construct-beam id"
+    ).hexdigest()
+
+
+def invalid(message: str) -> RecordError:
+    """The error for a record that lacks something or has it in a wrong form."""
+    return RecordError(FailureReason.INVALID_RECORD, message)

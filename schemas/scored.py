@@ -1,0 +1,73 @@
+"""The scored record: trustworthiness of a document and its fields, and where it goes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from schemas.evidence import Evidence
+from schemas.reasons import Route
+from schemas.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class FieldScore:
+    """One field's trustworthiness in [0, 1], or None when no verifier scored it."""
+
+    field: str
+    score: float | None
+    explanation: str | None = None
+    evidence: Evidence | None = None
+    graded: int = 0
+    audits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the verdicts on one record say together.
+
+    `signals` holds the document-level signal of each template that gave one; `n_verdicts`
+    counts the templates with at least one good verdict. `score` is None without signals.
+    """
+
+    score: float | None
+    explanation: str | None
+    fields: tuple[FieldScore, ...]
+    signals: Mapping[str, float]
+    n_verdicts: int
+    n_templates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a record goes, why, and how likely it was to be reviewed."""
+
+    route: Route
+    reasons: tuple[str, ...]
+    review_probability: float
+    untrustworthy_fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a record's verifier calls cost together; `latency_ms` is of the slowest call."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    cost_usd: float | None
+    latency_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRecord:
+    """A record with its scores and its route: an output row."""
+
+    record: Record
+    scores: Scores
+    decision: Decision
+    usage: Usage
+    verifier_model: str
+    template_set: str
+    policy_version: str
+    scored_at: datetime | None

@@ -1,0 +1,155 @@
+"""From the verdicts on one record to its scores (CONSTRUCT, arXiv 2603.18014).
+
+A signal that did not arrive is left out of every mean; what that must not lead to is the
+business of `scoring.routing`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import fmean
+
+from schemas.scored import FieldScore, Scores
+from schemas.verdict import Reading, ReplyKind, Verdict, VerdictStatus
+from scoring.templates import AUDIT_CLEAR, AUDIT_FLAGGED
+
+LOWEST, HIGHEST = 0.001, 0.999
+"""The range to which field scores are rescaled."""
+
+_SIGNAL_RANGE = {
+    ReplyKind.FIELD_SCORES: (0.0, 1.0),
+    ReplyKind.INCORRECT_FIELDS: (AUDIT_FLAGGED, AUDIT_CLEAR),
+}
+
+
+class ScoreScale(StrEnum):
+    """Whether field scores are rescaled from the range that their signals can reach."""
+
+    RESCALED = "rescaled"
+    RAW = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateReading:
+    """All that one template said of a record, its chunks put together.
+
+    `signal` is its document-level signal, None where it cannot give one.
+    """
+
+    template: str
+    kind: ReplyKind
+    signal: float | None
+    reading: Reading
+
+
+def harmonic_mean(scores: Sequence[float]) -> float:
+    """min(1, n / Σ 1/(s + 0.001)): low as soon as one score is low, and never above 1."""
+    return min(1.0, len(scores) / sum(1 / (s + 0.001) for s in scores))
+
+
+def aggregate(
+    fields: Sequence[str], verdicts: Sequence[Verdict], scale: ScoreScale = ScoreScale.RESCALED
+) -> Scores:
+    """The scores of a record with `fields`, from its `verdicts` in any order."""
+    readings = _by_template(fields, verdicts)
+    signals = {r.template: r.signal for r in readings if r.signal is not None}
+    return Scores(
+        score=fmean(signals.values()) if signals else None,
+        explanation=_document_explanation(readings),
+        fields=tuple(_field_score(field, readings, scale) for field in fields),
+        signals=signals,
+        n_verdicts=len(readings),
+        n_templates=len({v.template for v in verdicts}),
+    )
+
+
+def _by_template(fields: Sequence[str], verdicts: Sequence[Verdict]) -> list[TemplateReading]:
+    """One reading for each template with a good verdict, in order of name."""
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        groups.setdefault(verdict.template, []).append(verdict)
+    return [
+        _template_reading(fields, groups[name])
+        for name in sorted(groups)
+        if any(v.status is VerdictStatus.OK for v in groups[name])
+    ]
+
+
+def _template_reading(fields: Sequence[str], chunks: Sequence[Verdict]) -> TemplateReading:
+    good = sorted((v for v in chunks if v.status is VerdictStatus.OK), key=lambda v: v.asked_fields)
+    reading = good[0].reading if len(good) == 1 else _merge([v.reading for v in good])
+    kind = chunks[0].kind
+    if kind is ReplyKind.FIELD_SCORES:
+        signal = _all_fields(fields, reading.field_scores)
+    else:
+        signal = reading.document_score if len(good) == len(chunks) else None
+    return TemplateReading(chunks[0].template, kind, signal, reading)
+
+
+def _merge(chunks: Sequence[Reading]) -> Reading:
+    """Chunks as one reading; the document is as good as its worst chunk."""
+    scores = [c.document_score for c in chunks]
+    known = [s for s in scores if s is not None]
+    worst = min(chunks, key=lambda c: 1.0 if c.document_score is None else c.document_score)
+    return Reading(
+        document_score=min(known) if len(known) == len(scores) else None,
+        explanation=worst.explanation,
+        field_scores={f: s for c in chunks for f, s in c.field_scores.items()},
+        field_explanations={f: t for c in chunks for f, t in c.field_explanations.items()},
+        unmatched_names=tuple(n for c in chunks for n in c.unmatched_names),
+    )
+
+
+def _all_fields(fields: Sequence[str], scores: Mapping[str, float]) -> float | None:
+    """The harmonic mean over `fields`, None unless every one of them was scored."""
+    if not fields or any(f not in scores for f in fields):
+        return None
+    return harmonic_mean([scores[f] for f in fields])
+
+
+def _document_explanation(readings: Sequence[TemplateReading]) -> str | None:
+    """That of the lowest document signal that has one; ties go by name of template."""
+    scored = [r for r in readings if r.signal is not None]
+    for reading in sorted(scored, key=lambda r: (r.signal, r.template)):
+        text = _explanation_of(reading)
+        if text:
+            return text
+    return None
+
+
+def _explanation_of(reading: TemplateReading) -> str | None:
+    if reading.kind is not ReplyKind.FIELD_SCORES:
+        return reading.reading.explanation
+    scores, texts = reading.reading.field_scores, reading.reading.field_explanations
+    lowest = min(scores, key=lambda f: scores[f])
+    return f"{lowest}: {texts[lowest]}" if lowest in texts else None
+
+
+def _field_score(field: str, readings: Sequence[TemplateReading], scale: ScoreScale) -> FieldScore:
+    judged = [r for r in readings if field in r.reading.field_scores]
+    if not judged:
+        return FieldScore(field, None)
+    mean = fmean(r.reading.field_scores[field] for r in judged)
+    audits = sum(r.kind is ReplyKind.INCORRECT_FIELDS for r in judged)
+    return FieldScore(
+        field,
+        mean if scale is ScoreScale.RAW else _rescale(mean, judged),
+        _field_explanation(field, judged),
+        graded=len(judged) - audits,
+        audits=audits,
+    )
+
+
+def _rescale(mean: float, judged: Sequence[TemplateReading]) -> float:
+    low = fmean(_SIGNAL_RANGE[r.kind][0] for r in judged)
+    high = fmean(_SIGNAL_RANGE[r.kind][1] for r in judged)
+    return LOWEST + (HIGHEST - LOWEST) * (mean - low) / (high - low)
+
+
+def _field_explanation(field: str, judged: Sequence[TemplateReading]) -> str | None:
+    """That of the lowest signal for `field` that has one; ties go by name of template."""
+    explained = [r for r in judged if r.reading.field_explanations.get(field)]
+    if not explained:
+        return None
+    lowest = min(explained, key=lambda r: (r.reading.field_scores[field], r.template))
+    return lowest.reading.field_explanations[field]

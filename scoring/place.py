@@ -1,0 +1,78 @@
+"""From a record and its verdicts to the one place where it goes."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schemas.reasons import FailureReason
+from schemas.scored import Decision, Scores, Usage
+from schemas.verdict import CallUsage, Facts, Verdict, VerdictStatus
+from scoring.aggregate import ScoreScale, aggregate
+from scoring.routing import REVIEWED_FAILURES, RoutingRules, route
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A record's scores and its route."""
+
+    scores: Scores
+    decision: Decision
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Unscorable:
+    """Why a record has no verdict at all: it becomes a dead letter."""
+
+    reason: FailureReason
+    message: str
+    attempts: int
+
+
+def place(
+    record_id: str,
+    facts: Facts,
+    verdicts: Sequence[Verdict],
+    rules: RoutingRules,
+    scale: ScoreScale = ScoreScale.RESCALED,
+) -> Placement | Unscorable:
+    """The record's scores and route, or why it cannot have any."""
+    if not any(v.status is VerdictStatus.OK for v in verdicts):
+        reason = commonest_reason(verdicts)
+        if reason not in REVIEWED_FAILURES:
+            return Unscorable(reason, _message(reason, verdicts), total_usage(verdicts).calls)
+    scores = aggregate(facts.fields, verdicts, scale)
+    decision = route(rules, record_id, facts, scores, verdicts)
+    return Placement(scores, decision, total_usage(verdicts))
+
+
+def commonest_reason(verdicts: Sequence[Verdict]) -> FailureReason:
+    """Of equally common reasons, the first in order of template."""
+    ordered = sorted(verdicts, key=lambda v: v.template)
+    counts = Counter(v.reason for v in ordered if v.reason is not None)
+    return counts.most_common(1)[0][0] if counts else FailureReason.PROVIDER_ERROR
+
+
+def _message(reason: FailureReason, verdicts: Sequence[Verdict]) -> str:
+    details = next((v.detail for v in verdicts if v.reason is reason and v.detail), None)
+    summary = f"none of {len(verdicts)} verifier calls gave a verdict"
+    return f"{summary}; {reason.value}: {details}" if details else summary
+
+
+def total_usage(verdicts: Sequence[Verdict]) -> Usage:
+    """What the calls of one record cost together."""
+    calls = [v.usage for v in verdicts]
+    costs = [c.cost_usd for c in calls if c.cost_usd is not None]
+    latencies = [c.latency_ms for c in calls if c.latency_ms is not None]
+    return Usage(
+        calls=_total(calls, "attempts"),
+        prompt_tokens=_total(calls, "prompt_tokens"),
+        completion_tokens=_total(calls, "completion_tokens"),
+        cached_tokens=_total(calls, "cached_tokens"),
+        cost_usd=sum(costs) if costs else None,
+        latency_ms=max(latencies, default=None),
+    )
+
+
+def _total(calls: Sequence[CallUsage], name: str) -> int:
+    return sum(getattr(call, name) for call in calls)

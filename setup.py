@@ -1,0 +1,5 @@
+"""Dataflow's --setup_file wants a setup.py; everything is in pyproject.toml."""
+
+from setuptools import setup
+
+setup()

@@ -1,0 +1,168 @@
+"""Verifying records: concurrent calls on the process's engine, one bundle's share at a time."""
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import CancelledError, Future
+from queue import SimpleQueue
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.metrics import Metrics
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import WindowedValue
+
+from schemas.dead_letter import DeadLetter, lost_record
+from schemas.errors import RecordError, RunStoppedError
+from schemas.reasons import FailureReason
+from schemas.record import Record
+from schemas.verdict import VerdictStatus
+from scoring.templates import TemplateSet
+from transforms.read import DEAD_LETTERS
+from verifier.engine import get_engine
+from verifier.record_verifier import Prepared, RecordVerifier, Verified, prepare
+from verifier.settings import VerifierSettings
+
+NAMESPACE = "construct_beam"
+WAIT_S = 0.05
+_log = logging.getLogger(__name__)
+
+_Finished = tuple[Future[Verified], Record, WindowedValue]
+
+
+class VerifyRecords(beam.PTransform):
+    """Records to records with verdicts.
+
+    Input: PCollection of Record. Output: `verified` (Verified) and `dead_letters` (DeadLetter)
+    for records that no verifier can be asked about. Windows and timestamps are kept.
+    """
+
+    def __init__(
+        self, settings: VerifierSettings, templates: TemplateSet, label: str | None = None
+    ) -> None:
+        super().__init__(label)
+        self._settings = settings
+        self._templates = templates
+
+    def expand(self, pcoll: beam.PCollection[Record]) -> Any:
+        """Wire the DoFn."""
+        verify = beam.ParDo(Verify(self._settings, self._templates)).with_output_types(Verified)
+        outputs = pcoll | "Verify" >> verify.with_outputs(DEAD_LETTERS, main="verified")
+        return {"verified": outputs["verified"], DEAD_LETTERS: outputs[DEAD_LETTERS]}
+
+
+class Verify(beam.DoFn):
+    """Hands records to the engine as they come, and emits each when its verdicts are in.
+
+    A record waits for one of the process's places; a slow record holds up no other. A fault of
+    the run raises RunStoppedError in the bundle.
+    """
+
+    def __init__(self, settings: VerifierSettings, templates: TemplateSet) -> None:
+        self._settings = settings
+        self._templates = templates
+
+    def setup(self) -> None:
+        """Get the engine of this process; the API key is read here."""
+        self._engine = get_engine()
+        self._verifier = RecordVerifier(self._engine, self._settings, self._templates)
+        self._reset()
+
+    def start_bundle(self) -> None:
+        """Drop what a failed bundle left behind, and a dead engine."""
+        self._cancel()
+        if not self._engine.alive:
+            self.setup()
+
+    def process(self, record: Record, window: Any = beam.DoFn.WindowedValueParam) -> Iterator[Any]:
+        """Start the record's calls; emit what is done meanwhile."""
+        prepared = self._prepare(record)
+        if isinstance(prepared, DeadLetter):
+            yield _emit(prepared, window)
+            return
+        while not self._verifier.places.acquire(WAIT_S):
+            yield from self._finished()
+        self._start(prepared, window)
+        yield from self._finished()
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """Wait for the rest of the bundle's records."""
+        while self._pending:
+            yield self._take(self._done.get())
+
+    def teardown(self) -> None:
+        """Cancel leftovers; the engine stays, for other stages and for later bundles."""
+        if hasattr(self, "_pending"):
+            self._cancel()
+
+    def _prepare(self, record: Record) -> Prepared | DeadLetter:
+        try:
+            return prepare(record)
+        except RecordError as error:
+            return lost_record(record, error.reason, error.message)
+        except Exception as error:  # noqa: BLE001 - one record must not fail its neighbours
+            return _unexpected(record, error)
+
+    def _start(self, prepared: Prepared, window: WindowedValue) -> None:
+        places, done = self._verifier.places, self._done
+        try:
+            future = self._engine.submit(self._verifier.verify(prepared))
+        except RunStoppedError:
+            places.release()
+            raise
+        self._pending.add(future)
+
+        def finish(future: Future[Verified]) -> None:
+            places.release()
+            done.put((future, prepared.record, window))
+
+        future.add_done_callback(finish)
+
+    def _finished(self) -> Iterator[WindowedValue | TaggedOutput]:
+        while not self._done.empty():
+            yield self._take(self._done.get())
+
+    def _take(self, finished: _Finished) -> WindowedValue | TaggedOutput:
+        future, record, window = finished
+        self._pending.discard(future)
+        try:
+            result: Verified | DeadLetter = future.result()
+        except RunStoppedError:
+            raise
+        except CancelledError:
+            raise RunStoppedError(self._engine.stopped or "the bundle was cancelled") from None
+        except Exception as error:  # noqa: BLE001 - one record must not fail its neighbours
+            result = _unexpected(record, error)
+        if isinstance(result, Verified):
+            _count(result)
+        return _emit(result, window)
+
+    def _reset(self) -> None:
+        self._pending: set[Future[Verified]] = set()
+        self._done: SimpleQueue[_Finished] = SimpleQueue()
+
+    def _cancel(self) -> None:
+        for future in list(self._pending):
+            future.cancel()
+        self._reset()
+
+
+def _emit(result: Verified | DeadLetter, window: WindowedValue) -> WindowedValue | TaggedOutput:
+    value = window.with_value(result)
+    return TaggedOutput(DEAD_LETTERS, value) if isinstance(result, DeadLetter) else value
+
+
+def _unexpected(record: Record, error: Exception) -> DeadLetter:
+    _log.error("record %s failed unexpectedly", record.id, exc_info=error)
+    message = f"internal error, please report it: {type(error).__name__}: {error}"
+    return lost_record(record, FailureReason.INVALID_RECORD, message)
+
+
+def _count(verified: Verified) -> None:
+    """Metrics of physical calls, on the bundle's own thread; a retried bundle counts again."""
+    for verdict in verified.verdicts:
+        outcome = verdict.reason.value if verdict.reason else VerdictStatus.OK.value
+        Metrics.counter(NAMESPACE, f"verdicts_{outcome}").inc()
+        Metrics.counter(NAMESPACE, "calls").inc(verdict.usage.attempts)
+        if verdict.usage.latency_ms is not None:
+            latency = int(verdict.usage.latency_ms)
+            Metrics.distribution(NAMESPACE, "call_latency_ms").update(latency)

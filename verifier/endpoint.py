@@ -1,0 +1,79 @@
+"""Which chat-completions endpoint `--verifier` names."""
+
+import os
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+from schemas.errors import UsageError
+from scoring.routing import LITERAL_EVIDENCE
+
+EMBEDDED = "embedded"
+OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_KEY_ENV = "OPENAI_API_KEY"
+EXAMPLES = "embedded, openai:gpt-4.1-mini or http://host:8000/v1#model"
+_PATH = "/chat/completions"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A chat-completions URL, the model to ask there, and the name of the key's variable.
+
+    `url` is empty for the embedded verifier, whose port is known only once it runs.
+    """
+
+    url: str
+    model: str
+    api_key_env: str | None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether this is the verifier without an LLM inside the process."""
+        return not self.url
+
+    def headers(self) -> dict[str, str]:
+        """The request headers, the key read from the environment now.
+
+        Raises UsageError when the variable is not set.
+        """
+        headers = {"Content-Type": "application/json"}
+        if self.api_key_env is None:
+            return headers
+        key = os.environ.get(self.api_key_env, "").strip()
+        if not key:
+            raise UsageError(
+                f"the environment variable {self.api_key_env} is not set: put the verifier's "
+                "API key there, or name another with --api_key_env"
+            )
+        return headers | {"Authorization": f"Bearer {key}"}
+
+
+def parse_endpoint(target: str, api_key_env: str | None = None) -> Endpoint:
+    """The endpoint that `--verifier TARGET` names. Raises UsageError."""
+    if target == EMBEDDED:
+        return Endpoint("", LITERAL_EVIDENCE, None)
+    if target.startswith("openai:"):
+        model = target.removeprefix("openai:")
+        if not model:
+            raise UsageError(f"--verifier {target} names no model, like openai:gpt-4.1-mini")
+        return Endpoint(OPENAI_URL + _PATH, model, api_key_env or OPENAI_KEY_ENV)
+    if target.startswith(("http://", "https://")):
+        return _from_url(target, api_key_env)
+    raise UsageError(f"--verifier {target!r} is not understood; use {EXAMPLES}")
+
+
+def _from_url(target: str, api_key_env: str | None) -> Endpoint:
+    parts = urlsplit(target)
+    if parts.username or parts.password:
+        raise UsageError("--verifier: a URL with credentials in it is refused; use --api_key_env")
+    if not parts.hostname:
+        raise UsageError(f"--verifier {target}: the URL has no host")
+    if not parts.fragment:
+        raise UsageError(f"--verifier {target}: name the model after a #, like {target}#my-model")
+    url = urlunsplit((parts.scheme, parts.netloc, _join(parts.path), parts.query, ""))
+    return Endpoint(url, parts.fragment, api_key_env)
+
+
+def _join(path: str) -> str:
+    """The path of chat completions below a base path; a bare host means `/v1`."""
+    path = path.rstrip("/") or "/v1"
+    return path if path.endswith(_PATH) else path + _PATH

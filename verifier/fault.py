@@ -1,0 +1,156 @@
+"""Faults of verifier calls: what an HTTP error means and what to do about it. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any
+
+from schemas.reasons import FailureReason
+
+DETAIL_LENGTH = 300
+
+
+class Action(StrEnum):
+    """What a fault calls for."""
+
+    RETRY = "retry"
+    ADAPT = "adapt"
+    GIVE_UP = "give_up"
+    STOP = "stop"
+    FORBIDDEN = "forbidden"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why there is no reply. `wait` is what the server asked for, in seconds; `parameter` is
+    what it refused."""
+
+    action: Action
+    reason: FailureReason
+    detail: str
+    wait: float | None = None
+    parameter: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """What an error answer says: its message, its codes and types, the parameter it names."""
+
+    message: str
+    code: str
+    parameter: str
+
+    @property
+    def text(self) -> str:
+        """Message and code in lower case, for matching."""
+        return f"{self.message} {self.code}".lower()
+
+
+def error_of(data: Mapping[str, Any] | None) -> ErrorBody | None:
+    """The error object in a body, in any of the forms that providers use."""
+    if not data or ("error" not in data and "choices" in data):
+        return None
+    error = data.get("error")
+    if error is None and not any(k in data for k in ("message", "detail")):
+        return None
+    if isinstance(error, dict):
+        codes = (error.get("code"), error.get("type"), error.get("status"))
+        code = " ".join(str(c) for c in codes if c not in (None, ""))
+        return ErrorBody(str(error.get("message") or ""), code, str(error.get("param") or ""))
+    text = error or data.get("message") or data.get("detail")
+    return ErrorBody(str(text), str(data.get("code") or ""), "")
+
+
+def status_within(error: ErrorBody | None) -> int:
+    """The true status of an error that came with HTTP 200."""
+    codes = [int(word) for word in (error.code if error else "").split() if word.isdigit()]
+    return next((c for c in codes if 400 <= c <= 599), 500)
+
+
+def plain_text(body: bytes) -> str:
+    """The start of an error page, without its markup."""
+    text = re.sub(r"<[^>]*>", " ", body[:2000].decode("utf-8", "replace"))
+    return " ".join(text.split())
+
+
+_CONTEXT = re.compile(
+    r"context.{0,12}(?:length|window|size)|maximum.{0,20}tokens|too many (?:input )?tokens|"
+    r"(?:prompt|input|request).{0,20}too (?:long|large)|exceeds?.{0,30}(?:token|context)",
+    re.DOTALL,
+)
+_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit|payment")
+_FILTER = re.compile(r"content_filter|content management policy|responsibleaipolicy|was filtered")
+_PARAMETERS = (
+    ("response_format", re.compile(r"response_format|json_schema|json_object|guided|grammar")),
+    ("max_completion_tokens", re.compile(r"'max_completion_tokens' is not|max_completion_tokens:")),
+    ("max_tokens", re.compile(r"max_tokens")),
+    ("temperature", re.compile(r"temperature")),
+    ("response_format", re.compile(r"schema|invalid_argument|invalid argument")),
+)
+
+
+_BY_STATUS: tuple[tuple[frozenset[int], Action, FailureReason], ...] = (
+    (frozenset({429}), Action.RETRY, FailureReason.RATE_LIMITED),
+    (frozenset({408, 409, 425, *range(500, 600)}), Action.RETRY, FailureReason.PROVIDER_ERROR),
+    (frozenset({401}), Action.STOP, FailureReason.AUTH),
+    (frozenset({403}), Action.FORBIDDEN, FailureReason.AUTH),
+    (frozenset({404, 405, *range(300, 400)}), Action.STOP, FailureReason.BAD_REQUEST),
+)
+
+
+def read_error(status: int, headers: Mapping[str, str], error: ErrorBody, now: datetime) -> Fault:
+    """The fault that an HTTP error answer stands for."""
+    detail = f"HTTP {status}: {error.message or error.code}"[:DETAIL_LENGTH]
+    if _QUOTA.search(error.text) and status in {402, 403, 429}:
+        return Fault(Action.STOP, FailureReason.QUOTA_EXHAUSTED, detail)
+    for statuses, action, reason in _BY_STATUS:
+        if status in statuses:
+            wait = retry_after(headers, now) if action is Action.RETRY else None
+            return Fault(action, reason, detail, wait)
+    return _refused_request(status, error, detail)
+
+
+def _refused_request(status: int, error: ErrorBody, detail: str) -> Fault:
+    """A 4xx about this one request: too long, filtered, a parameter refused, or plain wrong."""
+    if status == 413 or _CONTEXT.search(error.text):
+        return Fault(Action.GIVE_UP, FailureReason.CONTEXT_LENGTH_EXCEEDED, detail)
+    if _FILTER.search(error.text):
+        return Fault(Action.GIVE_UP, FailureReason.CONTENT_FILTER, detail)
+    text = f"{error.parameter.lower()} {error.text}"
+    parameter = next((name for name, pattern in _PARAMETERS if pattern.search(text)), None)
+    action = Action.ADAPT if parameter else Action.GIVE_UP
+    return Fault(action, FailureReason.BAD_REQUEST, detail, parameter=parameter)
+
+
+def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """The wait that `retry-after-ms` or `Retry-After` asks for, in seconds, None if none."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = headers.get("Retry-After") or headers.get("retry-after")
+    seconds = _number(text)
+    return seconds if seconds is not None else _seconds_until(text, now)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 < value < float("inf") else None
+
+
+def _seconds_until(text: str | None, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(text) if text else None
+    except (ValueError, TypeError):
+        return None
+    if moment is None:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    wait = (moment - now).total_seconds()
+    return wait if wait > 0 else None

@@ -1,0 +1,113 @@
+"""The body of a chat-completions request, and what an endpoint has refused of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+import orjson
+
+from schemas.verdict import ReplyKind
+from scoring.prompt import Prompt
+from scoring.templates import Template
+
+
+class Structure(IntEnum):
+    """How much structure of the reply the endpoint is asked to enforce."""
+
+    NONE = 0
+    JSON_OBJECT = 1
+    JSON_SCHEMA = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What one endpoint and model understand; begins full, and loses what was refused."""
+
+    structure: Structure = Structure.JSON_SCHEMA
+    temperature: bool = True
+    limit_key: str | None = "max_tokens"
+
+    def without(self, parameter: str) -> "Dialect | None":
+        """The dialect after a refusal of `parameter`, None when nothing is left to change."""
+        if parameter == "temperature" and self.temperature:
+            return replace(self, temperature=False)
+        if parameter == self.limit_key:
+            other = "max_completion_tokens" if parameter == "max_tokens" else None
+            return replace(self, limit_key=other)
+        if parameter == "response_format" and self.structure:
+            return replace(self, structure=Structure(self.structure - 1))
+        return None
+
+
+def request_body(
+    model: str, prompt: Prompt, template: Template, fields: Sequence[str], dialect: Dialect
+) -> bytes:
+    """The request as JSON bytes; a parameter that the dialect lacks is left out."""
+    body: dict[str, Any] = {"model": model, "messages": prompt.messages}
+    if dialect.temperature:
+        body["temperature"] = 0
+    if dialect.limit_key:
+        body[dialect.limit_key] = prompt.completion_limit
+    response_format = _response_format(template, fields, dialect.structure)
+    if response_format:
+        body["response_format"] = response_format
+    return orjson.dumps(body)
+
+
+def _response_format(
+    template: Template, fields: Sequence[str], structure: Structure
+) -> dict[str, Any] | None:
+    if template.reply is ReplyKind.DOCUMENT_SCORE or structure is Structure.NONE:
+        return None
+    if structure is Structure.JSON_OBJECT:
+        return {"type": "json_object"}
+    schema = _SCHEMAS[template.reply](template, fields)
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": template.name, "strict": True, "schema": schema},
+    }
+
+
+def _strict_object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _score_schema(template: Template) -> dict[str, Any]:
+    if isinstance(template.scale, dict):
+        return {"type": "string", "enum": list(template.scale)}
+    return {"type": "integer"}
+
+
+def _fields_schema(template: Template, fields: Sequence[str]) -> dict[str, Any]:
+    entry = _strict_object(
+        {"explanation": {"type": "string"}, template.score_key: _score_schema(template)}
+    )
+    return _strict_object(dict.fromkeys(fields, entry))
+
+
+def _audit_schema(template: Template, fields: Sequence[str]) -> dict[str, Any]:
+    finding = _strict_object(
+        {
+            "field_name": {"type": "string", "enum": list(fields)},
+            "explanation": {"type": "string"},
+        }
+    )
+    return _strict_object(
+        {
+            "explanation": {"type": "string"},
+            "incorrect_fields": {"type": "array", "items": finding},
+            template.score_key: _score_schema(template),
+        }
+    )
+
+
+_SCHEMAS = {
+    ReplyKind.FIELD_SCORES: _fields_schema,
+    ReplyKind.INCORRECT_FIELDS: _audit_schema,
+}

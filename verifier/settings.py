@@ -1,0 +1,37 @@
+"""How verifiers are called: validated once, frozen, picklable, without a secret in it."""
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+RECORD_DEADLINE_CAP_S = 239.0
+"""Beam runners take a worker that says nothing for five minutes to be stuck."""
+
+Seconds = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class VerifierSettings(BaseModel):
+    """Limits, deadlines (seconds) and retries of one verifier endpoint."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    target: str
+    api_key_env: str | None = None
+    max_concurrency: Count = 64
+    max_records_in_flight: Count = 256
+    connect_timeout: Seconds = 10.0
+    attempt_timeout: Seconds = 60.0
+    call_timeout: Seconds = 150.0
+    record_timeout: Annotated[float, Field(gt=0, le=RECORD_DEADLINE_CAP_S)] = 220.0
+    max_attempts: Count = 5
+    max_retry_wait: Seconds = 30.0
+    max_fields_per_call: Count = 50
+
+    @model_validator(mode="after")
+    def _nested(self) -> Self:
+        if not self.attempt_timeout <= self.call_timeout <= self.record_timeout:
+            raise ValueError(
+                "deadlines must not shrink: attempt_timeout <= call_timeout <= record_timeout"
+            )
+        return self
