@@ -11,7 +11,7 @@ import orjson
 from schemas.arrow_json import dump_json, row_values
 from schemas.errors import RecordError
 from schemas.reasons import FailureReason
-from schemas.record import Record
+from schemas.record import Record, record_values
 from schemas.row import Row
 
 
@@ -59,7 +59,7 @@ def lost_record(
     record: Record, reason: FailureReason, message: str, attempts: int = 0
 ) -> DeadLetter:
     """The dead letter of a record that could not be verified or scored."""
-    values = row_values(record.row.slice()) if record.row else {"output": record.output_text}
+    values = row_values(record.row.slice()) if record.row else record_values(record)
     return DeadLetter(
         id=record.id,
         stage=Stage.VERIFY,

@@ -97,6 +97,18 @@ class Record:
         return self.messages[self.document_index].text
 
 
+def record_values(record: Record) -> dict[str, Any]:
+    """The record as the values that `schemas.parse_record.parse_record` takes."""
+    values = {
+        "id": record.id,
+        "messages": [{"role": m.role, "content": m.content} for m in record.messages],
+        "json_schema": record.json_schema.text if record.json_schema else None,
+        "output": record.output_text,
+        "generator": record.generator,
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
 def parse_json(text: str) -> Any:
     """JSON text as Python values; numbers that are not integers become Decimal.
 

@@ -1,0 +1,132 @@
+"""Which endpoint a --verifier names, and what is sent there."""
+
+import json
+
+import pytest
+
+from schemas.errors import UsageError
+from scoring.prompt import Prompt
+from tests.support.builders import TEMPLATES
+from verifier.endpoint import parse_endpoint
+from verifier.request import Dialect, Structure, request_body
+from verifier.settings import VerifierSettings
+
+
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        ("http://host.example/v1#m", "http://host.example/v1/chat/completions"),
+        ("http://host.example/v1/#m", "http://host.example/v1/chat/completions"),
+        ("http://host.example/v1/chat/completions#m", "http://host.example/v1/chat/completions"),
+        ("https://host.example#m", "https://host.example/v1/chat/completions"),
+        ("https://host.example/#m", "https://host.example/v1/chat/completions"),
+        ("https://res.example/openai/v1/#m", "https://res.example/openai/v1/chat/completions"),
+        (
+            "https://res.example/openai/deployments/judge?api-version=2024-10-21#m",
+            "https://res.example/openai/deployments/judge/chat/completions?api-version=2024-10-21",
+        ),
+        ("openai:m", "https://api.openai.com/v1/chat/completions"),
+    ],
+)
+def test_urls_are_joined(target: str, url: str) -> None:
+    """Base URLs in every form; a query stays, a full URL is not doubled, a bare host means /v1."""
+    endpoint = parse_endpoint(target)
+    assert (endpoint.url, endpoint.model) == (url, "m")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("gpt-4.1-mini", "not understood; use embedded, openai:"),
+        ("openai:", "names no model"),
+        ("http://host.example/v1", "name the model after a #"),
+        ("https://user:secret@host.example/v1#m", "credentials"),
+        ("http:///v1#m", "no host"),
+    ],
+)
+def test_bad_targets_are_refused(target: str, message: str) -> None:
+    """The error says what to write instead, and repeats no secret."""
+    with pytest.raises(UsageError, match=message) as error:
+        parse_endpoint(target)
+    assert "secret" not in str(error.value)
+
+
+def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the Authorization header holds it; a missing variable is named."""
+    endpoint = parse_endpoint("openai:m", "MY_KEY")
+    monkeypatch.delenv("MY_KEY", raising=False)
+    with pytest.raises(UsageError, match="MY_KEY is not set"):
+        endpoint.headers()
+    monkeypatch.setenv("MY_KEY", " sk-marker \n")
+    assert endpoint.headers()["Authorization"] == "Bearer sk-marker"
+    assert "sk-marker" not in repr(endpoint)
+    assert "Authorization" not in parse_endpoint("http://h.example#m").headers()
+
+
+PROMPT = Prompt([{"role": "user", "content": "x"}], 500)
+
+
+@pytest.mark.parametrize("name", TEMPLATES.names)
+def test_the_schema_is_valid_in_strict_mode(name: str) -> None:
+    """Every object lists all its properties as required and allows no others."""
+    body = json.loads(request_body("m", PROMPT, TEMPLATES[name], ("a", "b"), Dialect()))
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("m", 0, 500)
+    if name == "document_critique":
+        assert "response_format" not in body
+        return
+    wanted = body["response_format"]["json_schema"]
+    assert wanted["strict"] is True
+
+    def check(schema: dict[str, object]) -> None:
+        properties = schema.get("properties")
+        if isinstance(properties, dict):
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == list(properties)
+            for part in properties.values():
+                check(part)
+        items = schema.get("items")
+        if isinstance(items, dict):
+            check(items)
+
+    check(wanted["schema"])
+
+
+def test_a_dialect_loses_what_was_refused() -> None:
+    """response_format steps down twice, max_tokens is renamed, then dropped, then nothing is left."""
+    dialect: Dialect | None = Dialect()
+    seen = []
+    for parameter in (
+        "response_format",
+        "response_format",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+    ):
+        assert dialect is not None
+        dialect = dialect.without(parameter)
+        seen.append(dialect)
+    assert [d and d.structure for d in seen[:2]] == [Structure.JSON_OBJECT, Structure.NONE]
+    assert seen[2] is not None
+    assert seen[2].limit_key == "max_completion_tokens"
+    assert dialect is not None
+    body = json.loads(request_body("m", PROMPT, TEMPLATES["fields_numeric"], ("a",), dialect))
+    assert set(body) == {"model", "messages"}
+    assert dialect.without("temperature") is None
+    assert dialect.without("response_format") is None
+    assert dialect.without("seed") is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_concurrency": 0}, "max_concurrency"),
+        ({"record_timeout": 240}, "record_timeout"),
+        ({"attempt_timeout": 0}, "attempt_timeout"),
+        ({"attempt_timeout": 200}, "deadlines must not shrink"),
+        ({"call_timeout": 230}, "deadlines must not shrink"),
+    ],
+)
+def test_settings_are_checked(settings: dict[str, float], message: str) -> None:
+    """No limit of 0 or None, no deadline longer than the one around it."""
+    with pytest.raises(ValueError, match=message):
+        VerifierSettings(target="embedded", **settings)
