@@ -148,12 +148,18 @@ class Document:
         match = fuzz.partial_ratio_alignment(needle, self._lowered, score_cutoff=FUZZY_CUTOFF)
         if match is None or match.dest_end <= match.dest_start:
             return NO_EVIDENCE
-        span = self._whole_words(match.dest_start, match.dest_end)
-        if _digits(self.text[span[0] : span[1]]) != _digits(wanted):
+        start, end = self._whole_words(match.dest_start, match.dest_end)
+        similarity = fuzz.ratio(needle, self._lowered[start:end])
+        if similarity < FUZZY_CUTOFF or _digits(self.text[start:end]) != _digits(wanted):
             return NO_EVIDENCE
-        return self._evidence(EvidenceKind.FUZZY, span, match.score / 100)
+        return self._evidence(EvidenceKind.FUZZY, (start, end), similarity / 100)
 
     def _whole_words(self, start: int, end: int) -> Span:
+        """The span without blanks at its ends, and with the rest of words that it cuts."""
+        while start < end and self.text[start].isspace():
+            start += 1
+        while end > start and self.text[end - 1].isspace():
+            end -= 1
         while start > 0 and self._cuts(start):
             start -= 1
         while end < len(self.text) and self._cuts(end):

@@ -4,6 +4,7 @@ A first line of defence only: such text can be worded so that no pattern sees it
 """
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from schemas.record import Record
@@ -59,7 +60,26 @@ _INVISIBLE = re.compile("[\U000e0000-\U000e007f]")
 
 def instruction_like_text(record: Record) -> tuple[str, ...]:
     """Where the document or the output addresses the judge, `where: "the text"`."""
-    return (*_found("document", record.document), *_found("output", record.output_text))
+    return (*_found("document", record.document), *_found("output", _output_text(record)))
+
+
+def _output_text(record: Record) -> str:
+    """The output's text; where JSON escapes may hide something, its keys and strings decoded."""
+    if "\\" not in record.output_text:
+        return record.output_text
+    return "\n".join(_strings(record.output))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
 
 
 def _found(where: str, text: str) -> tuple[str, ...]:
