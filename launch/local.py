@@ -15,7 +15,7 @@ from verifier.engine import close_engine, get_engine
 STOP_WITHIN_S = 5.0
 
 
-def run_watched(work: Callable[[], None], total: int) -> None:
+def run_watched(work: Callable[[], None], total: int | None) -> None:
     """Do `work` on a thread of its own; show progress over `total` records meanwhile.
 
     Raises what `work` raises, RunStoppedError with the run's fault where there is one, and
@@ -75,15 +75,16 @@ def _cause(error: BaseException) -> BaseException:
     return stopped
 
 
-def _stop(run_ended: threading.Event, progress: ProgressLine, total: int) -> None:
+def _stop(run_ended: threading.Event, progress: ProgressLine, total: int | None) -> None:
     """Stop the engine, say what was done, and leave; Beam's own threads would linger."""
     engine = get_engine()
     engine.stop("stopped by Ctrl-C")
     run_ended.wait(STOP_WITHIN_S)
     progress.close()
     done = engine.counters()
+    of = "" if total is None else f" of {total}"
     sys.stderr.write(
-        f"stopped: {done.records} of {total} records were verified with {done.requests} calls; "
+        f"stopped: {done.records}{of} records were verified with {done.requests} calls; "
         "no result was written. The same command starts again.\n"
     )
     close_engine()

@@ -14,7 +14,7 @@ EVERY_S = 0.5
 class ProgressLine:
     """Writes one line over and over, and nothing at all where there is no terminal."""
 
-    total: int
+    total: int | None
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     started: float = field(default_factory=time.monotonic)
     _written: float = 0.0
@@ -39,12 +39,12 @@ class ProgressLine:
         self._width = len(text)
 
 
-def describe(counters: Counters, total: int, seconds: float) -> str:
+def describe(counters: Counters, total: int | None, seconds: float) -> str:
     """Records, calls, failures, rate and time left, as one line."""
     rate = counters.records / seconds if seconds > 0 else 0.0
-    left = (total - counters.records) / rate if rate > 0 else None
+    left = (total - counters.records) / rate if total is not None and rate > 0 else None
     parts = [
-        f"{counters.records}/{total} records",
+        f"{counters.records}{'' if total is None else f'/{total}'} records",
         f"{counters.requests} calls",
         f"{counters.failures} failed",
         f"{rate:.1f} records/s",

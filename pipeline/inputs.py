@@ -1,12 +1,22 @@
 """Files that settings name, read once at submission: their contents travel, workers open none."""
 
+import importlib
+import re
+import sys
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel
 
 import storage
-from pipeline.settings import RoutingFlags
+from pipeline.settings import InputFlags, RoutingFlags, ScoreFlags
+from schemas.columns import parse_columns
 from schemas.errors import RecordError, UsageError
+from schemas.json_rows import parse_carry
 from schemas.json_schema import JsonSchema, parse_schema
 from schemas.policy import Policy, parse_policy
+from schemas.source import Source
 from scoring.routing import RoutingRules
 from scoring.templates import TemplateSet, builtin_templates, load_templates
 
@@ -21,20 +31,57 @@ def read_rules(flags: RoutingFlags) -> RoutingRules:
     policy = Policy()
     if flags.policy is not None:
         policy = parse_policy(_read("--policy", flags.policy), f"--policy {flags.policy}")
-    return RoutingRules(policy, accept_literal_evidence=flags.accept_literal_evidence)
+    return RoutingRules(policy, flags.shadow, flags.accept_literal_evidence)
 
 
-def read_schema(path: str | None) -> JsonSchema | None:
-    """The JSON schema in a file."""
-    if path is None:
+def read_source(flags: InputFlags) -> Source:
+    """What the flags say of the input."""
+    return Source(
+        schema=pa.schema([]),
+        renames=parse_columns(flags.columns),
+        carry=parse_carry(flags.carry),
+        default_schema=read_schema(flags.schema_),
+        document_from=flags.document_from,
+    )
+
+
+def read_schema(where: str | None) -> JsonSchema | None:
+    """The JSON schema in a file, or that of a Pydantic model named `module:Model`."""
+    if where is None:
         return None
+    named = re.fullmatch(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)", where)
+    value = _model_schema(where, *named.groups()) if named else _read("--schema", where)
     try:
-        schema = parse_schema(_read("--schema", path))
+        schema = parse_schema(value)
     except RecordError as error:
-        raise UsageError(f"--schema {path}: {error.message}") from error
+        raise UsageError(f"--schema {where}: {error.message}") from error
     if schema is None:
-        raise UsageError(f"--schema {path}: the file is empty; it must hold a JSON schema")
+        raise UsageError(f"--schema {where}: the file is empty; it must hold a JSON schema")
     return schema
+
+
+def _model_schema(where: str, module: str, name: str) -> dict[str, Any]:
+    """The schema of a model in a module of the working folder or of the environment."""
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        model = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"--schema {where} cannot be imported: {error}") from error
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise UsageError(f"--schema {where} is no Pydantic model")
+    return model.model_json_schema()
+
+
+def flat_fields(flags: ScoreFlags, schema: JsonSchema | None) -> tuple[str, ...]:
+    """The fields that --flat_columns gives columns of their own."""
+    if not flags.flat_columns:
+        return ()
+    value = schema.value if schema else {}
+    properties = value.get("properties") if isinstance(value, dict) else None
+    if not properties:
+        raise UsageError("--flat_columns needs --schema with properties: they name the columns")
+    return tuple(properties)
 
 
 def _read(flag: str, path: str) -> str:

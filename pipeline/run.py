@@ -10,16 +10,17 @@ from apache_beam.pvalue import AsIter
 
 import storage
 from pipeline.counts import Counts, count_placed
-from pipeline.inputs import read_rules, read_schema, read_templates
+from pipeline.inputs import flat_fields, read_rules, read_source, read_templates
 from pipeline.settings import ScoreFlags
+from schemas.arrow_scored import OutputShape
 from schemas.errors import UsageError
-from schemas.json_schema import JsonSchema
 from schemas.reasons import Route
+from schemas.source import InputPlan
 from scoring.prompt import template_set_version
 from scoring.routing import RoutingRules
 from scoring.templates import TemplateSet
 from transforms.composite import VerifyScoreRoute
-from transforms.plan import ParquetPlan, plan_parquet
+from transforms.plan import check_clashes, plan_input
 from transforms.read import DEAD_LETTERS, ReadRecords
 from transforms.write import WriteDeadLetters, WriteScored, WriteVerdicts
 from verifier.endpoint import parse_endpoint
@@ -33,10 +34,10 @@ class Run:
     """A run's settings with the contents of all files that they name."""
 
     flags: ScoreFlags
-    plan: ParquetPlan
+    plan: InputPlan
     templates: TemplateSet
     rules: RoutingRules
-    schema: JsonSchema | None
+    shape: OutputShape
 
     def settings(self) -> dict[str, Any]:
         """What run.json says of the settings; they hold no secret."""
@@ -55,14 +56,18 @@ def prepare_run(flags: ScoreFlags) -> Run:
     """Read what the settings name, and check it. Raises UsageError with the remedy."""
     endpoint = parse_endpoint(flags.verifier, flags.api_key_env)
     endpoint.headers()
-    check_output(flags)
-    return Run(
-        flags,
-        plan_parquet(flags.input),
-        read_templates(flags.templates),
-        read_rules(flags),
-        read_schema(flags.schema_file),
+    templates, source = read_templates(flags.templates), read_source(flags)
+    plan = plan_input(flags.input, source, flags.input_format)
+    shape = OutputShape(
+        plan.source.schema,
+        templates.names,
+        flags.output_prefix,
+        flat_fields(flags, source.default_schema),
     )
+    check_clashes(plan.source.schema, shape.scored.names)
+    rules = read_rules(flags)
+    check_output(flags)
+    return Run(flags, plan, templates, rules, shape)
 
 
 def check_output(flags: ScoreFlags) -> None:
@@ -84,11 +89,11 @@ def check_output(flags: ScoreFlags) -> None:
 
 def build(pipeline: beam.Pipeline, run: Run) -> dict[str, beam.PCollection]:
     """Wire the whole run into `pipeline`. Returns the placed PCollections by name."""
-    flags, names = run.flags, run.templates.names
+    flags = run.flags
     read = (
         pipeline
         | "Files" >> beam.Create(run.plan.files, reshuffle=False)
-        | "Read" >> ReadRecords(run.schema)
+        | "Read" >> ReadRecords(run.plan.source)
     )
     placed = read["records"] | "VerifyScoreRoute" >> VerifyScoreRoute(
         flags.verifier_settings(), run.templates, run.rules, flags.score_scale
@@ -96,8 +101,7 @@ def build(pipeline: beam.Pipeline, run: Run) -> dict[str, beam.PCollection]:
     dead = (read[DEAD_LETTERS], placed[DEAD_LETTERS]) | "AllDeadLetters" >> beam.Flatten()
     written = [
         placed[route.value]
-        | f"Write/{route.value}"
-        >> WriteScored(f"{flags.output}/{route.value}", run.plan.schema, names)
+        | f"Write/{route.value}" >> WriteScored(f"{flags.output}/{route.value}", run.shape)
         for route in Route
     ]
     written.append(dead | "Write/dead_letter" >> WriteDeadLetters(f"{flags.output}/dead_letter"))

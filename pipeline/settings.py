@@ -3,12 +3,14 @@
 A field's description is its help text. Nothing here imports Beam.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from schemas.record import DocumentFrom
+from schemas.source import InputFormat
 from scoring.aggregate import ScoreScale
-from verifier.settings import RECORD_DEADLINE_CAP_S, VerifierSettings
+from verifier.settings import RECORD_DEADLINE_CAP_S, KeepReplies, VerifierSettings
 
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -71,6 +73,13 @@ class VerifierFlags(BaseModel):
     max_fields_per_call: Annotated[
         Count, Field(description="fields that one field-level prompt asks about")
     ] = _VERIFIER.max_fields_per_call
+    keep_replies: Annotated[
+        KeepReplies,
+        Field(
+            description="raw replies in the verdict log: none, redacted (scores and structure, "
+            "free text blanked), full"
+        ),
+    ] = _VERIFIER.keep_replies
 
     def verifier_settings(self) -> VerifierSettings:
         """The part that travels to the engine."""
@@ -93,33 +102,71 @@ class RoutingFlags(BaseModel):
             "raw: the plain mean of their signals"
         ),
     ] = ScoreScale.RESCALED
+    shadow: Annotated[
+        bool, Field(description="record the route, but accept nothing (reason shadow)")
+    ] = False
     accept_literal_evidence: Annotated[
         bool,
         Field(description="let records be accepted on literal evidence alone, without an LLM"),
     ] = False
 
 
-class ScoreFlags(VerifierFlags, RoutingFlags):
+class InputFlags(BaseModel):
+    """What the input is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    input: Annotated[
+        str,
+        Field(description="Parquet or JSONL files of extracted records: a file, folder or glob"),
+    ]
+    input_format: Annotated[
+        InputFormat | None,
+        Field(
+            description="parquet or jsonl (by the files' names unless set), openai (JSONL of "
+            "logged chat requests and responses, or batch files), dead_letter (our own again)"
+        ),
+    ] = None
+    columns: Annotated[
+        str | None,
+        Field(description="your column names under ours: id=invoice_no,document=ocr_text,…"),
+    ] = None
+    carry: Annotated[
+        str | None,
+        Field(
+            description="typed columns for other keys of JSON input, name:type,… "
+            "(string, int64, float64, bool, date, timestamp, json); otherwise one column extra"
+        ),
+    ] = None
+    document_from: Annotated[
+        DocumentFrom, Field(description="the message that holds the document, for evidence")
+    ] = DocumentFrom.LAST_USER
+    schema_: Annotated[
+        str | None,
+        Field(
+            alias="schema",
+            description="JSON schema of records that bring none: a file, or module:PydanticModel",
+        ),
+    ] = None
+
+
+class ScoreFlags(InputFlags, VerifierFlags, RoutingFlags):
     """A batch run: records in, scored and routed records out."""
 
-    input: Annotated[str, Field(description="Parquet file, folder or glob of extracted records")]
     output: Annotated[
         str,
         Field(description="folder for auto_accept/, human_review/, dead_letter/ and run.json"),
     ]
-    schema_file: Annotated[
-        str | None,
-        Field(
-            alias="schema",
-            description="file with the JSON schema of records that bring none of their own",
-        ),
-    ] = None
+    output_prefix: Annotated[
+        str, Field(description="put before the names of the columns that scoring adds")
+    ] = ""
+    flat_columns: Annotated[
+        bool,
+        Field(description="add score__FIELD and explanation__FIELD for each field of --schema"),
+    ] = False
     verdicts: Annotated[
         str | None, Field(description="folder for the verdict log (Parquet), for rescore")
     ] = None
     overwrite: Annotated[
         bool, Field(description="replace the results of an earlier run in the output folder")
     ] = False
-
-
-Progress = Literal["auto", "on", "off"]

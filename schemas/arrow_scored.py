@@ -1,6 +1,7 @@
 """Scored records as Arrow tables: the output rows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -61,27 +62,60 @@ def score_columns(templates: Sequence[str]) -> pa.Schema:
     )
 
 
-def scored_schema(input_schema: pa.Schema, templates: Sequence[str]) -> pa.Schema:
-    """The columns of an output row: `id`, the input's others unchanged, then the scores."""
-    carried = _without_id(input_schema)
-    return pa.schema([("id", pa.string()), *carried, *score_columns(templates)])
+@dataclass(frozen=True)
+class OutputShape:
+    """The columns of output rows.
+
+    `id`, the input's others unchanged, then the score columns, their names behind `prefix`; for
+    each of `flat_fields` two more, `score__<field>` and `explanation__<field>`.
+    """
+
+    input_schema: pa.Schema
+    templates: tuple[str, ...]
+    prefix: str = ""
+    flat_fields: tuple[str, ...] = ()
+
+    @property
+    def carried(self) -> pa.Schema:
+        """The input's columns but for the id."""
+        return pa.schema([f for f in self.input_schema if f.name != "id"])
+
+    @property
+    def scored(self) -> pa.Schema:
+        """What scoring adds, under the names that it has in the output."""
+        flat = [
+            (f"{kind}__{field}", type_)
+            for field in self.flat_fields
+            for kind, type_ in (("score", pa.float64()), ("explanation", pa.string()))
+        ]
+        columns = [*score_columns(self.templates), *pa.schema(flat)]
+        return pa.schema([f.with_name(self.prefix + f.name) for f in columns])
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns of an output row."""
+        return pa.schema([("id", pa.string()), *self.carried, *self.scored])
 
 
-def scored_table(
-    scored: Sequence[ScoredRecord], input_schema: pa.Schema, schema: pa.Schema
-) -> pa.Table:
-    """Output rows as a table of `schema`, which `scored_schema` made of `input_schema`."""
-    carried_schema = _without_id(input_schema)
-    carried = gather([s.record.row for s in scored if s.record.row is not None], carried_schema)
-    names = schema.names[1 + len(carried_schema) :]
-    rows = [_score_values(s) for s in scored]
+def scored_table(scored: Sequence[ScoredRecord], shape: OutputShape) -> pa.Table:
+    """Output rows as a table."""
+    carried = gather([s.record.row for s in scored], shape.carried)
+    rows = [_score_values(s) | _flat_values(s, shape.flat_fields) for s in scored]
     arrays = [pa.array([s.record.id for s in scored], pa.string()), *carried.columns]
-    arrays += [pa.array([r[name] for r in rows], schema.field(name).type) for name in names]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    for field in shape.scored:
+        name = field.name[len(shape.prefix) :]
+        arrays.append(pa.array([row[name] for row in rows], field.type))
+    return pa.Table.from_arrays(arrays, schema=shape.schema)
 
 
-def _without_id(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([f for f in schema if f.name != "id"])
+def _flat_values(scored: ScoredRecord, fields: Sequence[str]) -> dict[str, Any]:
+    if not fields:
+        return {}
+    by_name = {f.field: f for f in scored.scores.fields}
+    found = {name: by_name.get(name) for name in fields}
+    return {f"score__{n}": f.score if f else None for n, f in found.items()} | {
+        f"explanation__{n}": f.explanation if f else None for n, f in found.items()
+    }
 
 
 def _score_values(scored: ScoredRecord) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The dead letter: a record that could not be scored, with all that is needed to try again."""
 
 import base64
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -11,7 +12,7 @@ import orjson
 from schemas.arrow_json import dump_json, row_values
 from schemas.errors import RecordError
 from schemas.reasons import FailureReason
-from schemas.record import Record, record_values
+from schemas.record import Record, invalid, record_values
 from schemas.row import Row
 
 
@@ -81,3 +82,16 @@ def lost_row(row: Row, error: RecordError, source: str | None = None) -> DeadLet
         payload=dump_json(values).encode("utf-8", "surrogatepass"),
         source=source,
     )
+
+
+def original_payload(line: Mapping[str, Any]) -> bytes:
+    """What a dead letter's line keeps of the original. Raises RecordError when it has none."""
+    payload, encoding = line.get("payload"), line.get("payload_encoding")
+    if not isinstance(payload, str) or encoding not in {"utf-8", "base64"}:
+        raise invalid("the line is no dead letter: payload or payload_encoding is missing")
+    if line.get("reason") == FailureReason.UNREADABLE_FILE:
+        raise RecordError(
+            FailureReason.UNREADABLE_FILE,
+            f"this dead letter is a whole file: mend it and name it with --input: {payload}",
+        )
+    return base64.b64decode(payload) if encoding == "base64" else payload.encode("utf-8")

@@ -8,7 +8,7 @@ from schemas.arrow_json import dump_json
 from schemas.errors import RecordError
 from schemas.json_schema import JsonSchema, parse_schema
 from schemas.reasons import FailureReason
-from schemas.record import Message, Record, content_hash, invalid, parse_json
+from schemas.record import DocumentFrom, Message, Record, clean, content_hash, invalid, parse_json
 from schemas.row import Row
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -18,6 +18,7 @@ def parse_record(
     values: Mapping[str, Any],
     row: Row | None = None,
     default_schema: JsonSchema | None = None,
+    document_from: DocumentFrom = DocumentFrom.LAST_USER,
 ) -> Record:
     """The record in `values`: JSON values by the record keys of `schemas.record.RECORD_KEYS`.
 
@@ -35,6 +36,7 @@ def parse_record(
         generator=_optional_text(values, "generator"),
         notes=notes,
         row=row,
+        document_from=document_from,
     )
 
 
@@ -47,10 +49,10 @@ def _id(value: Any) -> str | None:
 
 
 def _optional_text(values: Mapping[str, Any], key: str) -> str | None:
-    value = values.get(key)
+    value: Any = values.get(key)
     if value is not None and not isinstance(value, str):
         raise invalid(f"{key} must be text, not {type(value).__name__}")
-    return value
+    return None if value is None else str(clean(value))
 
 
 def _messages(values: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -88,9 +90,9 @@ def _message(value: Any, index: int) -> Message:
     if content is None:
         return Message(role, "")
     if isinstance(content, str):
-        return Message(role, content)
+        return Message(role, clean(content))
     if isinstance(content, Sequence) and all(isinstance(p, Mapping) for p in content):
-        return Message(role, tuple(content))
+        return Message(role, tuple(clean(part) for part in content))
     raise invalid(f"messages[{index}].content must be text or a list of content parts")
 
 
@@ -100,7 +102,7 @@ def _output(value: Any) -> tuple[str, tuple[str, ...]]:
     if isinstance(value, str):
         text, notes = _output_text(value)
     else:
-        text = dump_json(value)
+        text = dump_json(clean(value))
     if text.strip() in {"", "null", "{}"}:
         raise RecordError(FailureReason.EMPTY_OUTPUT, "output is null or an empty object")
     return text, notes

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +30,20 @@ RECORD_KEYS = (
     "generator",
 )
 
+MAX_DEPTH = 200
+"""How deep JSON may be nested: far beyond any real output, and safe for recursive code."""
+
+_TOO_DEEP = f"JSON is nested deeper than {MAX_DEPTH} levels"
+
 ContentPart = Mapping[str, Any]
+
+
+class DocumentFrom(StrEnum):
+    """Which message of the request holds the document; earlier few-shot messages do not."""
+
+    LAST_USER = "last_user"
+    FIRST_USER = "first_user"
+    SYSTEM = "system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +84,7 @@ class Record:
     generator: str | None = None
     notes: tuple[str, ...] = ()
     row: Row | None = None
+    document_from: DocumentFrom = DocumentFrom.LAST_USER
 
     @cached_property
     def output(self) -> Any:
@@ -87,9 +102,13 @@ class Record:
 
     @property
     def document_index(self) -> int:
-        """The index of the message that holds the document: the last one of the user."""
-        users = [i for i, m in enumerate(self.messages) if m.role == "user"]
-        return users[-1] if users else len(self.messages) - 1
+        """The index of the message that holds the document, in which evidence is looked for."""
+        if self.document_from is DocumentFrom.SYSTEM:
+            wanted = [i for i, m in enumerate(self.messages) if m.role in {"system", "developer"}]
+        else:
+            wanted = [i for i, m in enumerate(self.messages) if m.role == "user"]
+        first = self.document_from is DocumentFrom.FIRST_USER
+        return (wanted[0] if first else wanted[-1]) if wanted else len(self.messages) - 1
 
     @property
     def document(self) -> str:
@@ -109,16 +128,48 @@ def record_values(record: Record) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """JSON text as Python values; numbers that are not integers become Decimal.
 
-    Raises ValueError for text that is not strict JSON, NaN and Infinity included, and for
-    JSON nested too deep to read.
+    A lone surrogate, which no output could hold, is written out: `\\ud800`. Raises ValueError
+    for text that is not strict JSON, NaN and Infinity included, and for JSON nested deeper than
+    MAX_DEPTH.
     """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8")
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError("JSON is nested too deep") from None
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise ValueError(_TOO_DEEP)
+    return clean(value) if "\\ud" in text.lower() else value
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and objects are nested."""
+    depth, level = 0, [value]
+    while level := [
+        item
+        for v in level
+        if isinstance(v, dict | list)
+        for item in (v.values() if isinstance(v, dict) else v)
+    ]:
+        depth += 1
+    return depth
+
+
+def clean(value: Any) -> Any:
+    """`value` with lone surrogates in its texts written out, so that any output can hold it."""
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(k): clean(v) for k, v in value.items()}
+    return value
 
 
 def _refuse_constant(token: str) -> None:

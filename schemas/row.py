@@ -1,6 +1,8 @@
 """An input row that travels with its record and is written out unchanged."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -36,20 +38,26 @@ def _from_ipc(data: bytes) -> Row:
         return Row(reader.read_next_batch(), 0)
 
 
-def gather(rows: list[Row], schema: pa.Schema) -> pa.Table:
-    """The rows as one table of `schema`, in order; a column that a batch lacks is null."""
+def gather(rows: Sequence[Row | None], schema: pa.Schema) -> pa.Table:
+    """The rows as one table of `schema`, in order; a record without a row has nulls."""
     batches: list[pa.RecordBatch] = []
-    start = 0
-    for stop in range(1, len(rows) + 1):
-        if stop < len(rows) and rows[stop].batch is rows[start].batch:
-            continue
-        run = rows[start:stop]
-        batches.append(_conform(run[0].batch.take(pa.array([r.index for r in run])), schema))
-        start = stop
+    for batch, run in groupby(rows, key=lambda row: None if row is None else id(row.batch)):
+        chosen = list(run)
+        first = chosen[0]
+        if batch is None or first is None:
+            columns = [pa.nulls(len(chosen), f.type) for f in schema]
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
+        else:
+            indices = pa.array([row.index for row in chosen if row is not None])
+            batches.append(conform(first.batch.take(indices), schema))
     return pa.Table.from_batches(batches, schema)
 
 
-def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in the columns of `schema`: null where it lacks one, widened where it is narrower.
+
+    Raises ArrowInvalid for a value that its column cannot hold.
+    """
     if batch.schema.equals(schema):
         return batch
     names = set(batch.schema.names)

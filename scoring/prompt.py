@@ -7,11 +7,11 @@ section markers inside it are neutralised.
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.record import ContentPart, Message, Record
+from schemas.record import ContentPart, Record
 from schemas.verdict import ReplyKind
 from scoring.templates import Template, TemplateSet
 
@@ -53,7 +53,7 @@ def data_block(record: Record) -> DataBlock:
     """The record's request, schema and output in their sections."""
     schema = record.json_schema.text if record.json_schema else "(none was given)"
     sections = (
-        _section("request", "\n".join(map(_message, record.messages))),
+        _section("request", "\n".join(_messages(record))),
         _section("schema", neutralise(schema)),
         _section("output", neutralise(record.output_text)),
     )
@@ -82,11 +82,13 @@ def _section(name: str, text: str) -> str:
     return f"<untrusted_{name}>\n{text}\n</untrusted_{name}>"
 
 
-def _message(message: Message) -> str:
-    text = neutralise(message.text)
-    if message.attachments:
-        text += f"\n[{len(message.attachments)} attachment(s) of this message follow below]"
-    return f'<untrusted_message role="{message.role}">\n{text}\n</untrusted_message>'
+def _messages(record: Record) -> Iterator[str]:
+    for index, message in enumerate(record.messages):
+        holds = ' holds="document"' if index == record.document_index else ""
+        text = neutralise(message.text)
+        if message.attachments:
+            text += f"\n[{len(message.attachments)} attachment(s) of this message follow below]"
+        yield f'<untrusted_message role="{message.role}"{holds}>\n{text}\n</untrusted_message>'
 
 
 def completion_limit(kind: ReplyKind, fields: Sequence[str]) -> int:

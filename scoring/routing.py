@@ -100,8 +100,9 @@ def _required(facts: Facts, policy: Policy) -> Iterator[str]:
 
 
 def _fact_reasons(facts: Facts, policy: Policy) -> Iterator[str]:
-    if policy.review.schema_violations and facts.schema_violations:
-        yield ReviewReason.SCHEMA_VIOLATION.value
+    if policy.review.schema_violations:
+        for violation in facts.schema_violations:
+            yield ReviewReason.SCHEMA_VIOLATION.of(violation.split(": ", 1)[0])
     if policy.review.instruction_like_text and facts.instruction_like_text:
         yield ReviewReason.INSTRUCTION_LIKE_TEXT.value
 

@@ -1,151 +1,145 @@
-"""Reading records from Parquet: files to row ranges, a reshuffle, row ranges to records."""
+"""Reading records: files to spans, a reshuffle, spans to records."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
 import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 
-import storage
-from schemas.arrow_json import json_values
-from schemas.dead_letter import DeadLetter, Stage, lost_row
+from schemas.dead_letter import DeadLetter, Stage
 from schemas.errors import RecordError
-from schemas.json_schema import JsonSchema
-from schemas.parse_record import parse_record
+from schemas.openai_log import exchange_values, join
 from schemas.reasons import FailureReason
-from schemas.record import RECORD_KEYS, Record
-from schemas.row import Row
+from schemas.record import Record, invalid
+from schemas.source import InputFormat, Source
+from transforms.read_lines import ByteRange, Line, byte_ranges, lost_line, read_lines, with_row
+from transforms.read_parquet import RowRange, read_rows, row_ranges
 
 DEAD_LETTERS = "dead_letters"
+HALVES = "halves"
 DeadTag: TypeAlias = TaggedOutput[Literal["dead_letters"], DeadLetter]
-RANGE_BYTES = 64 * 1024 * 1024
-BATCH_BYTES = 4 * 1024 * 1024
-MAX_BATCH_ROWS = 1024
-
-
-@dataclass(frozen=True)
-class RowRange:
-    """Rows `start` to `stop` of one row group; `batch_rows` of them are read at a time."""
-
-    path: str
-    row_group: int
-    start: int
-    stop: int
-    batch_rows: int
+Span: TypeAlias = RowRange | ByteRange
 
 
 class ReadRecords(beam.PTransform):
-    """Parquet files to records.
+    """Files to records.
 
     Input: PCollection of paths. Output: `records` (Record) and `dead_letters` (DeadLetter) for
     unreadable files and rows that are no record. Only references to rows are shuffled, so that
-    memory stays flat whatever the input's size.
+    memory stays flat whatever the input's size; logged exchanges whose request and response
+    stand apart are the exception.
     """
 
-    def __init__(self, default_schema: JsonSchema | None = None, label: str | None = None) -> None:
+    def __init__(self, source: Source, label: str | None = None) -> None:
         super().__init__(label)
-        self._default_schema = default_schema
+        self._source = source
+
+    def display_data(self) -> dict[str, Any]:
+        """The input's format."""
+        return {"input_format": self._source.format.value}
 
     def expand(self, pcoll: beam.PCollection[str]) -> Any:
-        """Wire the two steps."""
-        ranges = pcoll | "SplitFiles" >> beam.ParDo(SplitFile()).with_outputs(
-            DEAD_LETTERS, main="ranges"
-        )
+        """Wire the steps."""
+        split = beam.ParDo(SplitFile(self._source)).with_outputs(DEAD_LETTERS, main="spans")
+        spans = pcoll | "SplitFiles" >> split
+        read = beam.ParDo(ReadSpan(self._source)).with_output_types(Record)
         rows = (
-            ranges["ranges"]
+            spans["spans"]
             | "Spread" >> beam.Reshuffle()
-            | "ReadRanges"
-            >> beam.ParDo(ReadRange(self._default_schema)).with_outputs(
-                DEAD_LETTERS, main="records"
-            )
+            | "ReadSpans" >> read.with_outputs(DEAD_LETTERS, HALVES, main="records")
         )
-        dead = (ranges[DEAD_LETTERS], rows[DEAD_LETTERS]) | "DeadLetters" >> beam.Flatten()
-        return {"records": rows["records"], DEAD_LETTERS: dead}
+        records, dead = [rows["records"]], [spans[DEAD_LETTERS], rows[DEAD_LETTERS]]
+        if self._source.format is InputFormat.OPENAI:
+            joined = self._join(rows[HALVES])
+            records, dead = [*records, joined["records"]], [*dead, joined[DEAD_LETTERS]]
+            return {
+                "records": records | "Records" >> beam.Flatten(),
+                DEAD_LETTERS: dead | "DeadLetters" >> beam.Flatten(),
+            }
+        return {"records": records[0], DEAD_LETTERS: dead | "DeadLetters" >> beam.Flatten()}
+
+    def _join(self, halves: beam.PCollection) -> Any:
+        """Requests and responses that stand in lines of their own, by their custom_id."""
+        joined = beam.ParDo(JoinHalves(self._source)).with_output_types(Record)
+        return (
+            halves
+            | "ByKey" >> beam.Map(lambda line: (line.exchange.key, line))
+            | "Group" >> beam.GroupByKey()
+            | "Join" >> joined.with_outputs(DEAD_LETTERS, main="records")
+        )
 
 
 class SplitFile(beam.DoFn):
-    """A path to the row ranges of that file."""
+    """A path to the spans of that file."""
 
-    def process(self, path: str) -> Iterator[RowRange | DeadTag]:
-        """Yield the ranges, or a dead letter for a file that cannot be read."""
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def process(self, path: str) -> Iterator[Any]:
+        """Yield the spans, or a dead letter for a file that cannot be read."""
+        parquet = self._source.format is InputFormat.PARQUET
         try:
-            yield from row_ranges(path)
+            yield from row_ranges(path) if parquet else byte_ranges(path)
         except (OSError, pa.ArrowException) as error:
-            yield TaggedOutput(DEAD_LETTERS, unreadable(path, error))
+            yield TaggedOutput(DEAD_LETTERS, unreadable(path, path, error))
 
 
-class ReadRange(beam.DoFn):
-    """A row range to its records."""
+class ReadSpan(beam.DoFn):
+    """A span to its records."""
 
-    def __init__(self, default_schema: JsonSchema | None) -> None:
-        self._default_schema = default_schema
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
-    def process(self, span: RowRange) -> Iterator[Record | DeadTag]:
+    def process(self, span: Any) -> Iterator[Any]:
         """Yield records; rows that are none, and what a broken file withholds, as dead letters."""
+        read = read_rows if isinstance(span, RowRange) else read_lines
         try:
-            for batch in read_batches(span):
-                for result in records_of(batch, span.path, self._default_schema):
-                    if isinstance(result, Record):
-                        yield result
-                    else:
-                        yield TaggedOutput(DEAD_LETTERS, result)
-        except (OSError, pa.ArrowException) as error:
-            yield TaggedOutput(DEAD_LETTERS, unreadable(span.path, error, span))
+            for result in read(span, self._source):
+                if isinstance(result, DeadLetter):
+                    yield TaggedOutput(DEAD_LETTERS, result)
+                elif isinstance(result, Line):
+                    yield TaggedOutput(HALVES, result)
+                else:
+                    yield result
+        except (OSError, EOFError, pa.ArrowException) as error:
+            yield TaggedOutput(DEAD_LETTERS, unreadable(span.path, str(span), error))
 
 
-def row_ranges(path: str) -> Iterator[RowRange]:
-    """The row groups of a file, cut into ranges of about RANGE_BYTES."""
-    with storage.open_input(path) as file:
-        metadata = pq.read_metadata(file)
-    for index in range(metadata.num_row_groups):
-        group = metadata.row_group(index)
-        row_bytes = max(1, group.total_byte_size // max(1, group.num_rows))
-        step = max(1, RANGE_BYTES // row_bytes)
-        batch_rows = max(1, min(MAX_BATCH_ROWS, BATCH_BYTES // row_bytes))
-        for start in range(0, group.num_rows, step):
-            yield RowRange(path, index, start, min(start + step, group.num_rows), batch_rows)
+class JoinHalves(beam.DoFn):
+    """The lines of one custom_id to a record."""
 
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
-def read_batches(span: RowRange) -> Iterator[pa.RecordBatch]:
-    """The range's rows in small batches. Raises OSError and ArrowException."""
-    with storage.open_input(span.path) as file:
-        parquet = pq.ParquetFile(file)
-        position = 0
-        for batch in parquet.iter_batches(span.batch_rows, row_groups=[span.row_group]):
-            first, position = position, position + batch.num_rows
-            if first >= span.stop:
-                return
-            start = max(span.start - first, 0)
-            rows = min(span.stop, position) - first - start
-            if rows > 0:
-                yield batch.slice(start, rows)
+    def process(self, group: tuple[str, Iterable[Line]]) -> Iterator[Any]:
+        """Yield the record of a request and a response, and what has no partner as dead letters."""
+        key, lines = group[0], list(group[1])
+        requests = [line for line in lines if line.exchange.request is not None]
+        responses = [line for line in lines if line.exchange.response is not None]
+        if len(requests) == 1 and responses:
+            for response in responses:
+                yield self._record(requests[0], response)
+            return
+        problem = f"{len(requests)} requests and {len(responses)} responses have the id {key!r}"
+        for line in lines:
+            yield TaggedOutput(DEAD_LETTERS, lost_line(line.data, line.path, invalid(problem)))
 
-
-def records_of(
-    batch: pa.RecordBatch, source: str, default_schema: JsonSchema | None
-) -> Iterator[Record | DeadLetter]:
-    """The records of a batch, in order; a row that is none becomes a dead letter."""
-    keys = [key for key in RECORD_KEYS if key in batch.schema.names]
-    columns = [json_values(batch.column(key)) for key in keys]
-    for index, values in enumerate(zip(*columns, strict=True)):
-        row = Row(batch, index)
+    def _record(self, request: Line, response: Line) -> Any:
         try:
-            yield parse_record(dict(zip(keys, values, strict=True)), row, default_schema)
+            values = exchange_values(join(request.exchange, response.exchange))
+            return with_row(values, self._source)
         except RecordError as error:
-            yield lost_row(row, error, source)
+            return TaggedOutput(DEAD_LETTERS, lost_line(response.data, response.path, error))
 
 
-def unreadable(path: str, error: Exception, span: RowRange | None = None) -> DeadLetter:
-    """The dead letter of a file, or of the part of it that `span` names."""
-    where = f" (row group {span.row_group}, rows {span.start}-{span.stop})" if span else ""
+def unreadable(path: str, where: str, error: Exception) -> DeadLetter:
+    """The dead letter of a file, or of the part of it that `where` names."""
     return DeadLetter(
         id=None,
         stage=Stage.READ,
         reason=FailureReason.UNREADABLE_FILE,
-        message=f"{path}{where} cannot be read as Parquet: {error}",
+        message=f"{where} cannot be read: {error}",
         payload=path.encode("utf-8", "surrogatepass"),
         source=path,
     )

@@ -10,7 +10,7 @@ from apache_beam.io import WriteToText
 from apache_beam.io.parquetio import WriteToParquetBatched
 from apache_beam.transforms.window import GlobalWindows
 
-from schemas.arrow_scored import scored_schema, scored_table
+from schemas.arrow_scored import OutputShape, scored_table
 from schemas.arrow_verdict import VERDICT_SCHEMA, verdict_table
 from schemas.dead_letter import DeadLetter
 from schemas.scored import ScoredRecord
@@ -25,26 +25,19 @@ PARQUET_SUFFIX = ".parquet"
 class WriteScored(beam.PTransform):
     """Scored records to Parquet files below `folder`. Output: the files' names."""
 
-    def __init__(
-        self,
-        folder: str,
-        input_schema: pa.Schema,
-        templates: Sequence[str],
-        label: str | None = None,
-    ) -> None:
+    def __init__(self, folder: str, shape: OutputShape, label: str | None = None) -> None:
         super().__init__(label)
         self._folder = folder
-        self._input_schema = input_schema
-        self._schema = scored_schema(input_schema, templates)
+        self._shape = shape
 
     def expand(self, pcoll: beam.PCollection[ScoredRecord]) -> beam.PCollection[str]:
         """Rows to tables, tables to files."""
-        input_schema, schema = self._input_schema, self._schema
+        shape = self._shape
 
         def make(rows: Sequence[ScoredRecord]) -> pa.Table:
-            return scored_table(rows, input_schema, schema)
+            return scored_table(rows, shape)
 
-        return _write_tables(pcoll, make, _row_bytes, schema, self._folder)
+        return _write_tables(pcoll, make, _row_bytes, shape.schema, self._folder)
 
 
 class WriteVerdicts(beam.PTransform):

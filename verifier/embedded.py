@@ -28,8 +28,8 @@ DOUBTED_BELOW = 0.5
 """An audit lists the fields with less confidence than this."""
 
 _SECTION = re.compile(r"^<untrusted_(schema|output|fields)>\n(.*?)\n</untrusted_\1>$", re.M | re.S)
-_USER_MESSAGE = re.compile(
-    r'^<untrusted_message role="user">\n(.*?)\n</untrusted_message>$', re.M | re.S
+_DOCUMENT = re.compile(
+    r'^<untrusted_message role="\w+" holds="document">\n(.*?)\n</untrusted_message>$', re.M | re.S
 )
 _FORMAT = re.compile(r"^Reply format \((\w+); (\w+): (.+)\):$", re.M)
 
@@ -97,13 +97,13 @@ def _form(system: str) -> _Form:
 def _opinions(user: str) -> dict[str, Opinion]:
     """The opinion on each field asked about; the five prompts of a record share it."""
     sections: dict[str, str] = dict(_SECTION.findall(user))
-    documents = _USER_MESSAGE.findall(user)
-    if not documents or not {"output", "fields"} <= set(sections):
+    document = _DOCUMENT.search(user)
+    if document is None or not {"output", "fields"} <= set(sections):
         raise NotOurPromptError("the prompt lacks a section")
     fields = json.loads(sections["fields"])
     output = parse_json(sections["output"])
     schema = _schema(sections.get("schema", ""))
-    return assess(Document(documents[-1]), output, schema, fields)
+    return assess(Document(document[1]), output, schema, fields)
 
 
 def _schema(text: str) -> Mapping[str, Any] | None:

@@ -12,6 +12,7 @@ from schemas.record import Record
 from schemas.verdict import CallUsage, Facts, Reading, ReplyKind, Verdict, VerdictStatus
 from scoring.facts import facts_of
 from scoring.prompt import DataBlock, data_block, render, template_set_version
+from scoring.redact import redact
 from scoring.reply import read_reply
 from scoring.templates import Template, TemplateSet
 from verifier.answer import Reply
@@ -22,7 +23,7 @@ from verifier.endpoint import parse_endpoint
 from verifier.engine import Engine
 from verifier.fault import Fault
 from verifier.request import Dialect, request_body
-from verifier.settings import VerifierSettings
+from verifier.settings import KeepReplies, VerifierSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,21 @@ class RecordVerifier:
             reading=reading,
             reason=reason,
             detail=detail,
+            reply=self._kept(template, fields, reply),
             model_asked=self._model,
             model_answered=reply.model if reply else None,
             template_set=self._template_set,
             usage=_usage(result, reply),
             arrived_at=datetime.now(UTC),
         )
+
+    def _kept(self, template: Template, fields: tuple[str, ...], reply: Reply | None) -> str | None:
+        """What the verdict log is to keep of the reply."""
+        if reply is None or self._settings.keep_replies is KeepReplies.NONE:
+            return None
+        if self._settings.keep_replies is KeepReplies.REDACTED:
+            return redact(template, fields, reply.text)
+        return reply.text
 
 
 def _settled(result: CallResult | BaseException) -> CallResult:

@@ -1,11 +1,21 @@
 """How verifiers are called: validated once, frozen, picklable, without a secret in it."""
 
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 RECORD_DEADLINE_CAP_S = 239.0
 """Beam runners take a worker that says nothing for five minutes to be stuck."""
+
+
+class KeepReplies(StrEnum):
+    """What the verdict log keeps of a reply: nothing, all but its free text, or all."""
+
+    NONE = "none"
+    REDACTED = "redacted"
+    FULL = "full"
+
 
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
@@ -27,6 +37,7 @@ class VerifierSettings(BaseModel):
     max_attempts: Count = 5
     max_retry_wait: Seconds = 30.0
     max_fields_per_call: Count = 50
+    keep_replies: KeepReplies = KeepReplies.NONE
 
     @model_validator(mode="after")
     def _nested(self) -> Self:

@@ -72,7 +72,11 @@ THIN = {"thin_field:a", "thin_field:b"}
             rules(required=("a",)),
             {"required_field_missing:a"},
         ),
-        (with_facts(verdicts(AB, {}), schema_violations=("$: x",)), DEFAULT, {"schema_violation"}),
+        (
+            with_facts(verdicts(AB, {}), schema_violations=("$.a: x",)),
+            DEFAULT,
+            {"schema_violation:$.a"},
+        ),
         (
             with_facts(verdicts(AB, {}), instruction_like_text=("x",)),
             DEFAULT,

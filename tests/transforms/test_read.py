@@ -12,9 +12,17 @@ from schemas.dead_letter import DeadLetter
 from schemas.errors import UsageError
 from schemas.reasons import FailureReason
 from schemas.record import Record
-from transforms import read
-from transforms.plan import plan_parquet
-from transforms.read import ReadRange, SplitFile, read_batches, records_of, row_ranges
+from schemas.source import Source
+from transforms import read, read_parquet
+from transforms.plan import check_clashes, plan_input
+from transforms.read import ReadSpan, SplitFile
+from transforms.read_parquet import read_batches, records_of, row_ranges
+
+PLAIN = Source(pa.schema([("id", pa.string()), ("document", pa.string()), ("output", pa.string())]))
+
+
+def plan_parquet(pattern: str) -> Any:
+    return plan_input(pattern, Source(pa.schema([])), None)
 
 
 def write(path: Path, rows: list[dict[str, Any]], **options: Any) -> Path:
@@ -29,8 +37,8 @@ def rows(count: int) -> list[dict[str, Any]]:
 def test_ranges_cover_every_row_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups are cut into ranges; reading all ranges gives every row once, in order."""
     path = write(tmp_path / "a.parquet", rows(100), row_group_size=40)
-    monkeypatch.setattr(read, "RANGE_BYTES", 300)
-    monkeypatch.setattr(read, "BATCH_BYTES", 100)
+    monkeypatch.setattr(read_parquet, "RANGE_BYTES", 300)
+    monkeypatch.setattr(read_parquet, "BATCH_BYTES", 100)
     spans = list(row_ranges(str(path)))
     ids = [i for s in spans for b in read_batches(s) for i in b.column("id").to_pylist()]
     assert len(spans) > 3
@@ -48,7 +56,7 @@ def test_a_bad_row_becomes_a_dead_letter_between_its_neighbours() -> None:
     data = rows(3)
     data[1]["output"] = "{not json"
     batch = pa.RecordBatch.from_pylist(data)
-    first, bad, last = records_of(batch, "a.parquet", None)
+    first, bad, last = records_of(batch, PLAIN, "a.parquet")
     assert isinstance(first, Record)
     assert isinstance(last, Record)
     assert isinstance(bad, DeadLetter)
@@ -63,7 +71,7 @@ def test_an_unreadable_file_is_a_dead_letter_with_its_name(tmp_path: Path, conte
     """Zero-byte, cut-off and foreign files name themselves and stop nothing."""
     path = tmp_path / "broken.parquet"
     path.write_bytes(content)
-    (tagged,) = list[Any](SplitFile().process(str(path)))
+    (tagged,) = list[Any](SplitFile(PLAIN).process(str(path)))
     assert tagged.tag == read.DEAD_LETTERS
     assert tagged.value.reason is FailureReason.UNREADABLE_FILE
     assert str(path) in tagged.value.message
@@ -76,7 +84,7 @@ def test_a_file_that_breaks_in_the_middle_gives_a_dead_letter(tmp_path: Path) ->
     data = bytearray(path.read_bytes())
     data[20:400] = b"\xff" * 380
     path.write_bytes(data)
-    results = list[Any](ReadRange(None).process(span))
+    results = list[Any](ReadSpan(PLAIN).process(span))
     assert results[-1].tag == read.DEAD_LETTERS
     assert "row group 0" in results[-1].value.message
 
@@ -87,7 +95,7 @@ def test_columns_of_several_files_are_united(tmp_path: Path) -> None:
     write(tmp_path / "b.parquet", [{"document": "d", "output": "{}", "extra": "x"}])
     (tmp_path / "c.parquet").write_bytes(b"")
     plan = plan_parquet(str(tmp_path / "*.parquet"))
-    assert plan.schema.names == ["document", "output", "n", "extra"]
+    assert plan.source.schema.names == ["document", "output", "n", "extra"]
     assert (len(plan.files), plan.rows) == (3, 2)
 
 
@@ -96,7 +104,6 @@ def test_columns_of_several_files_are_united(tmp_path: Path) -> None:
     [
         ({"document": ["d"]}, "no column `output`; found: document"),
         ({"output": ["{}"], "text": ["d"]}, "one of the columns messages, prompt, document"),
-        ({"output": ["{}"], "document": ["d"], "route": ["x"]}, "route are names of our output"),
     ],
 )
 def test_unfit_columns_are_refused_by_name(
@@ -106,6 +113,14 @@ def test_unfit_columns_are_refused_by_name(
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     with pytest.raises(UsageError, match=message):
         plan_parquet(str(tmp_path / "a.parquet"))
+
+
+def test_columns_of_our_output_are_refused() -> None:
+    """With the remedy."""
+    schema = pa.schema([("output", pa.string()), ("route", pa.string())])
+    with pytest.raises(UsageError, match="route; rename them, like --columns old_route=route"):
+        check_clashes(schema, ["route", "signals"])
+    check_clashes(schema, ["x_route", "x_signals"])
 
 
 def test_conflicting_columns_are_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import apache_beam as beam
 import cloudpickle
 import dill
+import pyarrow as pa
 import pytest
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.testing.util import assert_that, equal_to
@@ -21,6 +22,7 @@ from schemas.errors import RunStoppedError
 from schemas.parse_record import parse_record
 from schemas.policy import Policy
 from schemas.record import Record
+from schemas.source import Source
 from scoring.prompt import data_block
 from scoring.routing import RoutingRules
 from tests.support.builders import TEMPLATES, record
@@ -200,7 +202,7 @@ def test_transforms_travel_without_secrets(pickler: Any, monkeypatch: pytest.Mon
         transforms = [
             VerifyRecords(chosen, TEMPLATES),
             ScoreRecords(RoutingRules(Policy())),
-            ReadRecords(),
+            ReadRecords(Source(pa.schema([]))),
             VerifyScoreRoute(chosen, TEMPLATES, RoutingRules(Policy())),
             verify,
         ]
