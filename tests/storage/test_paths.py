@@ -1,0 +1,70 @@
+"""Files by path, locally and on an emulated Google Cloud Storage: the same functions."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gcp_storage_emulator.server import create_server
+
+import storage
+from storage import gcs
+
+
+@pytest.fixture(params=["local", "gs"])
+def root(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    if request.param == "local":
+        yield str(tmp_path)
+        return
+    server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
+    server.start()
+    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
+    port = server._api._httpd.server_address[1]
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    gcs._client.cache_clear()
+    yield "gs://bucket/some/root"
+    gcs._client.cache_clear()
+    server.stop()
+
+
+def test_written_text_is_read_back(root: str) -> None:
+    """Replaced as a whole, and absent before and after."""
+    path = f"{root}/a/b.json"
+    assert not storage.exists(path)
+    storage.write_text(path, "one é")
+    storage.write_text(path, "two é")
+    assert storage.exists(path)
+    assert storage.read_text(path) == "two é"
+    with storage.open_input(path) as file:
+        assert file.seek(1) == 1
+        assert file.read(2) == b"wo"
+    storage.remove_files(path)
+    storage.remove_files(path)
+    assert not storage.exists(path)
+
+
+def test_a_missing_file_is_an_os_error(root: str) -> None:
+    """Whatever the store."""
+    with pytest.raises(OSError, match="missing"):
+        storage.open_input(f"{root}/missing")
+
+
+def test_patterns(root: str) -> None:
+    """Plain paths as they are, folders and globs as the files in them, sorted."""
+    for name in ("b.x", "a.x", "a.y", "deep/c.x", "odd(1).x"):
+        storage.write_text(f"{root}/{name}", "")
+    names = {
+        f"{root}/a.x": ["a.x"],
+        f"{root}/nothing": ["nothing"],
+        f"{root}/*.x": ["a.x", "b.x", "odd(1).x"],
+        f"{root}/**/*.x": ["a.x", "b.x", "deep/c.x", "odd(1).x"],
+        f"{root}/?.[xy]": ["a.x", "a.y", "b.x"],
+        f"{root}/*.z": [],
+        f"{root}/deep/": ["deep/c.x"],
+    }
+    for pattern, expected in names.items():
+        assert storage.expand(pattern) == [f"{root}/{name}" for name in expected]
+    storage.remove_files(f"{root}/*.x")
+    assert storage.expand(f"{root}/**/*.*") == [f"{root}/a.y", f"{root}/deep/c.x"]
