@@ -1,6 +1,7 @@
 """The `construct-beam` command."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -71,6 +72,9 @@ def _run(values: argparse.Namespace, unknown: Sequence[str]) -> int:
         return EXIT_USAGE
     except ConstructBeamError as error:
         _say(f"construct-beam {values.command}: {error}")
+        return EXIT_FAILED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except KeyboardInterrupt:
         _say(f"construct-beam {values.command}: stopped")

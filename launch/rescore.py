@@ -10,17 +10,23 @@ trustworthiness_explanation, route, review_reasons; a record without any verdict
 dead_letter_reason instead of a route.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Self
 
 from pydantic import Field, model_validator
 
 from launch.flags import add_flags, flag_names, refuse_unknown, settings_from
 from pipeline.settings import RoutingFlags
+
+if TYPE_CHECKING:
+    from scoring.routing import RoutingRules
 
 
 class RescoreFlags(RoutingFlags):
@@ -34,6 +40,13 @@ class RescoreFlags(RoutingFlags):
     ] = None
     templates: Annotated[
         str | None, Field(description="folder of templates, as for score (with --replies)")
+    ] = None
+    diff: Annotated[
+        str | None,
+        Field(
+            description="another policy file, or default: write only the records that --policy "
+            "routes otherwise, with both decisions"
+        ),
     ] = None
     output: Annotated[str, Field(description="JSONL file to write; - is standard output")] = "-"
 
@@ -55,26 +68,55 @@ def run(values: argparse.Namespace, unknown: Sequence[str]) -> int:
     """Write a line for each record."""
     refuse_unknown(unknown, flag_names(values.parser))
     flags = settings_from(RescoreFlags, values)
+    from pipeline.inputs import read_rules
     from schemas.arrow_json import dump_json
 
+    rows = rescored(flags, read_rules(flags))
+    if flags.diff is not None:
+        rows = changed(rows, flags)
     with _output(flags.output) as file:
-        for row in rescored(flags):
+        for row in rows:
             file.write(dump_json(row).encode("utf-8", "surrogatepass") + b"\n")
     return 0
 
 
-def rescored(flags: RescoreFlags) -> Iterator[dict[str, Any]]:
+def rescored(flags: RescoreFlags, rules: RoutingRules) -> Iterator[dict[str, Any]]:
     """The output rows, one for each record, in order of their source."""
-    from pipeline.inputs import read_rules, read_templates
+    from pipeline.inputs import read_templates
     from pipeline.rescore import grouped_verdicts, read_replies, rescore_row
 
-    rules = read_rules(flags)
     if flags.verdicts is not None:
         groups = grouped_verdicts(flags.verdicts)
     else:
         groups = read_replies(str(flags.replies), read_templates(flags.templates))
     for record_id, verdicts in groups:
         yield rescore_row(record_id, verdicts, rules, flags.score_scale)
+
+
+def changed(rows: Iterator[dict[str, Any]], flags: RescoreFlags) -> Iterator[dict[str, Any]]:
+    """The rows whose decision differs under the policy of --diff; counts go to standard error."""
+    from pipeline.inputs import read_rules
+
+    policy = None if flags.diff == "default" else flags.diff
+    before = rescored(flags, read_rules(flags.model_copy(update={"policy": policy})))
+    moves: Counter[str] = Counter()
+    total = 0
+    for total, (old, new) in enumerate(zip(before, rows, strict=True), 1):  # noqa: B007 - the last one is the count
+        if (old.get("route"), old.get("review_reasons")) == (
+            new.get("route"),
+            new.get("review_reasons"),
+        ):
+            continue
+        moves[f"{old.get('route')} -> {new.get('route')}"] += 1
+        yield {
+            "id": new["id"],
+            "trustworthiness_score": new["trustworthiness_score"],
+            "old": {key: old.get(key) for key in ("route", "review_reasons")},
+            "new": {key: new.get(key) for key in ("route", "review_reasons")},
+        }
+    sys.stderr.write(f"{moves.total()} of {total} records are decided otherwise\n")
+    for move, count in moves.most_common():
+        sys.stderr.write(f"  {count:>8}  {move}\n")
 
 
 @contextlib.contextmanager

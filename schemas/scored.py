@@ -71,3 +71,28 @@ class ScoredRecord:
     template_set: str
     policy_version: str
     scored_at: datetime | None
+
+    @property
+    def trustworthiness_score(self) -> float | None:
+        """The document's score in [0, 1], None without any signal."""
+        return self.scores.score
+
+    @property
+    def trustworthiness_explanation(self) -> str | None:
+        """What speaks most against the document."""
+        return self.scores.explanation
+
+    @property
+    def per_field_scores(self) -> dict[str, FieldScore]:
+        """The fields' scores, explanations and evidence, by name."""
+        return {field.field: field for field in self.scores.fields}
+
+    @property
+    def untrustworthy_fields(self) -> tuple[str, ...]:
+        """The fields below their threshold or without a score, lowest first."""
+        return self.decision.untrustworthy_fields
+
+    @property
+    def route(self) -> Route:
+        """Auto-accept or human review; `decision` says why."""
+        return self.decision.route

@@ -42,10 +42,15 @@ class Counters:
 
 @dataclass(slots=True)
 class EndpointState:
-    """What all stages of the process share of one endpoint: limits, dialects, the latch."""
+    """What all stages of the process share of one endpoint: limits, dialects, the latch.
+
+    `places` bound the records of bundles, which wait on threads; `record_slots` those of scorers,
+    which wait on the loop.
+    """
 
     slots: Slots
     places: Places
+    record_slots: Slots
     counters: Counters = field(default_factory=Counters)
     dialects: dict[str, Dialect] = field(default_factory=dict)
     forbidden: set[str] = field(default_factory=set)
@@ -55,7 +60,8 @@ class EndpointState:
     def tighten(self, settings: VerifierSettings) -> None:
         """The smallest figure wins where several stages share the endpoint."""
         self.slots.limit = min(self.slots.limit, settings.max_concurrency)
-        self.places.limit = min(self.places.limit, settings.max_records_in_flight)
+        for records in (self.places, self.record_slots):
+            records.limit = min(records.limit, settings.max_records_in_flight)
 
     def latch(self, message: str, now: float) -> None:
         """From now on nothing is sent: the fault is the run's, not a record's."""
@@ -113,7 +119,9 @@ class Engine:
             state = self._states.get(key)
             if state is None:
                 state = EndpointState(
-                    Slots(settings.max_concurrency), Places(settings.max_records_in_flight)
+                    Slots(settings.max_concurrency),
+                    Places(settings.max_records_in_flight),
+                    Slots(settings.max_records_in_flight),
                 )
                 self._states[key] = state
             state.tighten(settings)

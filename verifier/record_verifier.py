@@ -62,6 +62,7 @@ class RecordVerifier:
         self._template_set = template_set_version(templates)
         self._caller = Caller(engine, endpoint, settings, random.Random())  # noqa: S311 - jitter
         self.places = self._caller.state.places
+        self.slots = self._caller.state.record_slots
 
     async def verify(self, prepared: Prepared) -> Verified:
         """The record's verdicts; calls that fail are verdicts too.
