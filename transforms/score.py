@@ -32,6 +32,10 @@ class ScoreRecords(beam.PTransform):
         self._rules = rules
         self._scale = scale
 
+    def display_data(self) -> dict[str, Any]:
+        """The policy's version and the score scale."""
+        return {"policy_version": self._rules.policy.version, "score_scale": self._scale.value}
+
     def expand(self, pcoll: beam.PCollection[Verified]) -> Any:
         """Wire the DoFn."""
         outputs = pcoll | "Score" >> beam.ParDo(Score(self._rules, self._scale)).with_outputs(

@@ -16,6 +16,7 @@ from schemas.errors import RecordError, RunStoppedError
 from schemas.reasons import FailureReason
 from schemas.record import Record
 from schemas.verdict import VerdictStatus
+from scoring.prompt import template_set_version
 from scoring.templates import TemplateSet
 from transforms.read import DEAD_LETTERS
 from verifier.engine import get_engine
@@ -42,6 +43,11 @@ class VerifyRecords(beam.PTransform):
         super().__init__(label)
         self._settings = settings
         self._templates = templates
+
+    def display_data(self) -> dict[str, Any]:
+        """The verifier, its limits and the template set."""
+        shown = self._settings.model_dump(mode="json", exclude_none=True)
+        return {**shown, "template_set": template_set_version(self._templates)}
 
     def expand(self, pcoll: beam.PCollection[Record]) -> Any:
         """Wire the DoFn."""
