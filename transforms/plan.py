@@ -75,10 +75,23 @@ def _unify(pattern: str, schemas: Sequence[pa.Schema]) -> pa.Schema:
     plain = [s.remove_metadata() for s in schemas]
     try:
         return pa.unify_schemas(plain, promote_options="permissive")
+    except pa.ArrowException:
+        plain = [pa.schema([f.with_type(_plain_text(f.type)) for f in s]) for s in plain]
+    try:
+        return pa.unify_schemas(plain, promote_options="permissive")
     except pa.ArrowException as error:
         raise UsageError(
             f"--input {pattern}: the files' columns conflict ({error}); score them apart"
         ) from error
+
+
+def _plain_text(kind: pa.DataType) -> pa.DataType:
+    """Text that one file holds as a dictionary or a view is plain text where files differ."""
+    if pa.types.is_dictionary(kind):
+        return _plain_text(kind.value_type)
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(kind) else kind
 
 
 def _our_columns(pattern: str, schema: pa.Schema, source: Source) -> pa.Schema:

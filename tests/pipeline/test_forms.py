@@ -281,6 +281,27 @@ def test_files_with_other_columns(tmp_path: Path) -> None:
     assert json.loads(lost["payload"])["n"] == 2**60 + 1
 
 
+def test_files_with_other_text_types(tmp_path: Path) -> None:
+    """Dictionary, view, large and plain text, and structs with other members, are one column."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    base = {"document": ["d"], "output": ['{"a": 1}']}
+    texts = {
+        "a": pa.array(["x"]),
+        "b": pa.array(["x"]).dictionary_encode(),
+        "c": pa.array(["x"], pa.large_string()),
+    }
+    structs: dict[str, Any] = {"a": {"m": 1}, "b": {"n": "s"}, "c": {"m": 2, "n": "t"}}
+    for name, text in texts.items():
+        columns = {"id": [name], "text": text, "s": [structs[name]], **base}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    run(folder, tmp_path / "out")
+    rows = {r["id"]: (r["text"], r["s"]) for r in read(tmp_path / "out", "human_review")}
+    full: dict[str, Any] = {"m": None, "n": None}
+    assert rows == {name: ("x", full | structs[name]) for name in texts}
+    assert dead_letters(tmp_path / "out") == []
+
+
 def test_columns_by_other_names(tmp_path: Path) -> None:
     """--columns in Parquet: renamed in the output, too; a clash and a missing one are named."""
     row = {"no": "x1", "text": RECORD["document"], "got": RECORD["output"], "route": "north"}
