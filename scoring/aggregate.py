@@ -4,10 +4,9 @@ A signal that did not arrive is left out of every mean; what that must not lead 
 business of `scoring.routing`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean
 
 from schemas.scored import FieldScore, Scores
 from schemas.verdict import Reading, ReplyKind, Verdict, VerdictStatus
@@ -15,11 +14,6 @@ from scoring.templates import AUDIT_CLEAR, AUDIT_FLAGGED
 
 LOWEST, HIGHEST = 0.001, 0.999
 """The range to which field scores are rescaled."""
-
-_SIGNAL_RANGE = {
-    ReplyKind.FIELD_SCORES: (0.0, 1.0),
-    ReplyKind.INCORRECT_FIELDS: (AUDIT_FLAGGED, AUDIT_CLEAR),
-}
 
 
 class ScoreScale(StrEnum):
@@ -47,6 +41,11 @@ def harmonic_mean(scores: Sequence[float]) -> float:
     return min(1.0, len(scores) / sum(1 / (s + 0.001) for s in scores))
 
 
+def mean(values: Collection[float]) -> float:
+    """The arithmetic mean of at least one value."""
+    return sum(values) / len(values)
+
+
 def aggregate(
     fields: Sequence[str], verdicts: Sequence[Verdict], scale: ScoreScale = ScoreScale.RESCALED
 ) -> Scores:
@@ -54,7 +53,7 @@ def aggregate(
     readings = _by_template(fields, verdicts)
     signals = {r.template: r.signal for r in readings if r.signal is not None}
     return Scores(
-        score=fmean(signals.values()) if signals else None,
+        score=mean(signals.values()) if signals else None,
         explanation=_document_explanation(readings),
         fields=tuple(_field_score(field, readings, scale) for field in fields),
         signals=signals,
@@ -129,21 +128,20 @@ def _field_score(field: str, readings: Sequence[TemplateReading], scale: ScoreSc
     judged = [r for r in readings if field in r.reading.field_scores]
     if not judged:
         return FieldScore(field, None)
-    mean = fmean(r.reading.field_scores[field] for r in judged)
-    audits = sum(r.kind is ReplyKind.INCORRECT_FIELDS for r in judged)
+    score = mean([r.reading.field_scores[field] for r in judged])
+    audits = sum([r.kind is ReplyKind.INCORRECT_FIELDS for r in judged])
+    if scale is ScoreScale.RESCALED:
+        score = _rescale(score, audits / len(judged))
     return FieldScore(
-        field,
-        mean if scale is ScoreScale.RAW else _rescale(mean, judged),
-        _field_explanation(field, judged),
-        graded=len(judged) - audits,
-        audits=audits,
+        field, score, _field_explanation(field, judged), None, len(judged) - audits, audits
     )
 
 
-def _rescale(mean: float, judged: Sequence[TemplateReading]) -> float:
-    low = fmean(_SIGNAL_RANGE[r.kind][0] for r in judged)
-    high = fmean(_SIGNAL_RANGE[r.kind][1] for r in judged)
-    return LOWEST + (HIGHEST - LOWEST) * (mean - low) / (high - low)
+def _rescale(score: float, audits: float) -> float:
+    """A mean signal, of which the share `audits` came from audits, on [LOWEST, HIGHEST]."""
+    low = audits * AUDIT_FLAGGED
+    high = 1 - audits * (1 - AUDIT_CLEAR)
+    return LOWEST + (HIGHEST - LOWEST) * (score - low) / (high - low)
 
 
 def _field_explanation(field: str, judged: Sequence[TemplateReading]) -> str | None:

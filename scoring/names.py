@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cached_property
 
 _SEPARATORS = re.compile(r"[\s_\-.]+")
 
@@ -16,9 +17,13 @@ class FieldNames:
 
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = frozenset(fields)
-        self._loose: dict[str, set[str]] = {}
-        for field in fields:
-            self._loose.setdefault(_loosen(field), set()).add(field)
+
+    @cached_property
+    def _loose(self) -> dict[str, set[str]]:
+        loose: dict[str, set[str]] = {}
+        for field in self._fields:
+            loose.setdefault(_loosen(field), set()).add(field)
+        return loose
 
     def match(self, name: str) -> str | None:
         """The field that `name` means, or None."""

@@ -43,13 +43,6 @@ class Template(BaseModel):
             raise ValueError(f"score_key cannot be {self.score_key}: the reply uses that key")
         return self
 
-    @property
-    def signal_range(self) -> tuple[float, float]:
-        """The lowest and highest field signal that this template can give."""
-        if self.reply is ReplyKind.INCORRECT_FIELDS:
-            return AUDIT_FLAGGED, AUDIT_CLEAR
-        return 0.0, 1.0
-
 
 class TemplateSet(BaseModel):
     """The templates of a run, in order of name."""

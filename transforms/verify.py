@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Iterator
-from concurrent.futures import CancelledError, Future
+from itertools import count
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.metrics import Metrics
@@ -20,6 +20,7 @@ from scoring.prompt import template_set_version
 from scoring.templates import TemplateSet
 from transforms.read import DEAD_LETTERS
 from verifier.engine import get_engine
+from verifier.record_run import RecordRun
 from verifier.record_verifier import Prepared, RecordVerifier, Verified, prepare
 from verifier.settings import VerifierSettings
 
@@ -27,7 +28,14 @@ NAMESPACE = "construct_beam"
 WAIT_S = 0.05
 _log = logging.getLogger(__name__)
 
-_Finished = tuple[Future[Verified], Record, WindowedValue]
+
+class _Finished(NamedTuple):
+    """A record that the engine is done with."""
+
+    number: int
+    result: Verified | BaseException
+    record: Record
+    window: WindowedValue
 
 
 class VerifyRecords(beam.PTransform):
@@ -71,6 +79,7 @@ class Verify(beam.DoFn):
         """Get the engine of this process; the API key is read here."""
         self._engine = get_engine()
         self._verifier = RecordVerifier(self._engine, self._settings, self._templates)
+        self._numbers = count()
         self._reset()
 
     def start_bundle(self) -> None:
@@ -110,45 +119,39 @@ class Verify(beam.DoFn):
 
     def _start(self, prepared: Prepared, window: WindowedValue) -> None:
         places, done = self._verifier.places, self._done
+        number = next(self._numbers)
+
+        def deliver(result: Verified | BaseException) -> None:
+            places.release()
+            done.put(_Finished(number, result, prepared.record, window))
+
         try:
-            future = self._engine.submit(self._verifier.verify(prepared))
+            self._pending[number] = self._verifier.post(prepared, deliver)
         except RunStoppedError:
             places.release()
             raise
-        self._pending.add(future)
-
-        def finish(future: Future[Verified]) -> None:
-            places.release()
-            done.put((future, prepared.record, window))
-
-        future.add_done_callback(finish)
 
     def _finished(self) -> Iterator[WindowedValue | TaggedOutput]:
         while not self._done.empty():
             yield self._take(self._done.get())
 
     def _take(self, finished: _Finished) -> WindowedValue | TaggedOutput:
-        future, record, window = finished
-        self._pending.discard(future)
-        try:
-            result: Verified | DeadLetter = future.result()
-        except RunStoppedError:
-            raise
-        except CancelledError:
-            raise RunStoppedError(self._engine.stopped or "the bundle was cancelled") from None
-        except Exception as error:  # noqa: BLE001 - one record must not fail its neighbours
-            result = _unexpected(record, error)
-        if isinstance(result, Verified):
-            _count(result)
-        return _emit(result, window)
+        self._pending.pop(finished.number, None)
+        result = finished.result
+        if isinstance(result, RunStoppedError):
+            raise result
+        if isinstance(result, BaseException):
+            return _emit(_unexpected(finished.record, result), finished.window)
+        _count(result)
+        return _emit(result, finished.window)
 
     def _reset(self) -> None:
-        self._pending: set[Future[Verified]] = set()
+        self._pending: dict[int, RecordRun] = {}
         self._done: SimpleQueue[_Finished] = SimpleQueue()
 
     def _cancel(self) -> None:
-        for future in list(self._pending):
-            future.cancel()
+        for run in self._pending.values():
+            self._verifier.cancel(run)
         self._reset()
 
 
@@ -157,7 +160,7 @@ def _emit(result: Verified | DeadLetter, window: WindowedValue) -> WindowedValue
     return TaggedOutput(DEAD_LETTERS, value) if isinstance(result, DeadLetter) else value
 
 
-def _unexpected(record: Record, error: Exception) -> DeadLetter:
+def _unexpected(record: Record, error: BaseException) -> DeadLetter:
     _log.error("record %s failed unexpectedly", record.id, exc_info=error)
     message = f"internal error, please report it: {type(error).__name__}: {error}"
     return lost_record(record, FailureReason.INVALID_RECORD, message)

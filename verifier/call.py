@@ -1,24 +1,28 @@
-"""One verifier call: attempts, deadlines and retries around a single chat completion."""
+"""One verifier call: attempts, deadlines and retries around a single chat completion.
+
+A call is a small state machine: queued in the endpoint's pool, in flight, waiting to be tried
+again, or done. Its time starts when a worker takes it and stands still while it is queued.
+"""
+
+from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import aiohttp
 
 from schemas.errors import RunStoppedError
 from schemas.reasons import FailureReason
 from verifier.answer import Reply, read_answer
-from verifier.backoff import retry_wait
-from verifier.clock import RecordClock
-from verifier.endpoint import Endpoint
-from verifier.engine import FORBIDDEN_RECORDS, EndpointState, Engine
 from verifier.fault import Action, Fault
 from verifier.request import Dialect
-from verifier.settings import VerifierSettings
+
+if TYPE_CHECKING:
+    from verifier.caller import Caller
+    from verifier.record_run import RecordRun
 
 MakeBody = Callable[[Dialect], bytes]
 
@@ -32,140 +36,132 @@ class CallResult:
     seconds: float
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What a call has used so far, also when it is cancelled in the middle."""
+class Call:
+    """A call on one record; it tells its record when it is done."""
 
-    attempts: int = 0
-    seconds: float = 0.0
+    __slots__ = (
+        "_caller", "_expired", "_make_body", "_record", "_retry", "_started", "_task", "attempts",
+        "deadline", "result", "seconds",
+    )  # fmt: skip
 
-    @contextmanager
-    def timed(self, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-        start = loop.time()
+    def __init__(self, caller: Caller, record: RecordRun, make_body: MakeBody) -> None:
+        self._caller = caller
+        self._record = record
+        self._make_body = make_body
+        self._task: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._expired: str | None = None
+        self._started = 0.0
+        self.attempts = 0
+        self.seconds = 0.0
+        self.deadline = 0.0
+        self.result: CallResult | None = None
+
+    def queue(self) -> None:
+        """Wait for a worker; the record's clock stands still meanwhile."""
+        self._retry = None
+        if self.result is None:
+            self._record.hold()
+            self._caller.state.pool.put(self)
+
+    async def run(self) -> None:
+        """One attempt, on a worker of the pool."""
+        self._record.release()
+        if self.result is not None or self._record.delivered:
+            return
+        state, loop = self._caller.state, self._caller.loop
+        self._started = loop.time()
         try:
-            yield
-        finally:
-            self.seconds += loop.time() - start
+            state.check(self._started)
+        except RunStoppedError as error:
+            self._record.fail(error)
+            return
+        self.deadline = self._started + self._caller.attempt_seconds(self.seconds)
+        self.attempts += 1
+        state.counters.requests += 1
+        dialect = self._caller.dialect
+        outcome = await self._attempt(self._make_body(dialect))
+        self.seconds += loop.time() - self._started
+        if self.result is None:
+            self._settle(outcome, dialect)
 
+    def expire(self, why: str) -> None:
+        """End the attempt under way: its deadline has passed."""
+        if self._task is not None and self._expired is None:
+            self._expired = why
+            self._task.cancel()
 
-class Caller:
-    """Sends chat completions to one endpoint. For the engine's loop only."""
+    def give_up(self, why: str) -> None:
+        """End the call wherever it is: the record's deadline has passed."""
+        if self.result is None:
+            if self._retry is not None:
+                self._retry.cancel()
+            self.expire(why)
+            if self._task is not None:
+                self.seconds += self._caller.loop.time() - self._started
+            self._done(Fault(Action.GIVE_UP, FailureReason.TIMEOUT, why))
 
-    def __init__(
-        self, engine: Engine, endpoint: Endpoint, settings: VerifierSettings, rng: random.Random
-    ) -> None:
-        self._engine = engine
-        self._endpoint = endpoint
-        self._settings = settings
-        self._rng = rng
-        self._timeout = aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout)
-        self._headers = endpoint.headers()
-        self.state: EndpointState = engine.state(endpoint, settings)
-
-    async def call(self, record_id: str, make_body: MakeBody, clock: RecordClock) -> CallResult:
-        """Send the request until there is a reply or no reason to go on.
-
-        Time counts from admission on and not while a slot is waited for. Raises
-        RunStoppedError when the fault is the run's.
-        """
-        tally = _Tally()
+    async def _attempt(self, body: bytes) -> Reply | Fault:
+        task = self._task = asyncio.current_task()
         try:
-            outcome = await self._until_settled(record_id, make_body, clock, tally)
+            return await self._send(body)
         except asyncio.CancelledError:
-            if not clock.expired:
+            if self._expired is None:
                 raise
-            detail = "the record's deadline passed"
-            outcome = Fault(Action.GIVE_UP, FailureReason.TIMEOUT, detail)
-        if isinstance(outcome, Fault):
-            self.state.counters.failures += 1
-        return CallResult(outcome, tally.attempts, tally.seconds)
-
-    async def _until_settled(
-        self, record_id: str, make_body: MakeBody, clock: RecordClock, tally: _Tally
-    ) -> Reply | Fault:
-        while True:
-            dialect = self._dialect
-            outcome = await self._admitted(make_body(dialect), clock, tally)
-            if isinstance(outcome, Reply):
-                self.state.succeeded()
-                return outcome
-            self._stop_if_fatal(outcome, record_id)
-            if outcome.action is Action.ADAPT and self._adapt(outcome, dialect):
-                continue
-            wait = self._wait_before_retry(outcome, tally)
-            if wait is None:
-                return outcome
-            self.state.counters.retries += 1
-            with tally.timed(self._engine.loop):
-                await asyncio.sleep(wait)
-
-    @property
-    def _dialect(self) -> Dialect:
-        return self.state.dialects.get(self._endpoint.model, Dialect())
-
-    async def _admitted(self, body: bytes, clock: RecordClock, tally: _Tally) -> Reply | Fault:
-        """One attempt, in a slot of our own."""
-        if not self.state.slots.try_acquire():
-            with clock.held():
-                await self.state.slots.acquire()
-        try:
-            self.state.check(self._engine.loop.time())
-            left = self._settings.call_timeout - tally.seconds
-            tally.attempts += 1
-            with tally.timed(self._engine.loop):
-                return await self._attempt(body, min(left, self._settings.attempt_timeout))
+            return self._timed_out(task)
         finally:
-            self.state.slots.release()
+            self._task = None
+            if self._expired is not None:
+                await self._absorb(task)
+                self._expired = None
 
-    async def _attempt(self, body: bytes, seconds: float) -> Reply | Fault:
-        self.state.counters.requests += 1
+    def _timed_out(self, task: asyncio.Task[None] | None) -> Fault:
+        if task is not None:
+            task.uncancel()
+        return Fault(Action.RETRY, FailureReason.TIMEOUT, self._expired or "")
+
+    async def _absorb(self, task: asyncio.Task[None] | None) -> None:
+        """Take the cancellation that came just as the answer did, lest it hits the next call."""
+        if task is not None and task.cancelling():
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                task.uncancel()
+
+    async def _send(self, body: bytes) -> Reply | Fault:
         try:
-            async with asyncio.timeout(seconds):
-                status, headers, answer = await self._post(body)
-        except TimeoutError as error:
-            kind = "connecting" if isinstance(error, aiohttp.ServerTimeoutError) else "answer"
-            return Fault(Action.RETRY, FailureReason.TIMEOUT, f"no {kind} within the deadline")
+            status, headers, answer = await self._caller.post(body)
+        except TimeoutError:
+            return Fault(Action.RETRY, FailureReason.TIMEOUT, "no connection within the deadline")
         except (aiohttp.ClientError, OSError) as error:
             detail = f"{type(error).__name__}: {error}"
             return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
         return read_answer(status, headers, answer, datetime.now(UTC))
 
-    async def _post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        async with self._engine.session.post(
-            self._endpoint.url,
-            data=body,
-            headers=self._headers,
-            allow_redirects=False,
-            timeout=self._timeout,
-        ) as response:
-            return response.status, response.headers, await response.read()
+    def _settle(self, outcome: Reply | Fault, sent: Dialect) -> None:
+        """Be done, or be queued again now or later, or stop the run."""
+        caller = self._caller
+        if isinstance(outcome, Reply):
+            caller.state.succeeded()
+            self._done(outcome)
+            return
+        fatal = caller.fatal(outcome, self._record.record_id)
+        if fatal is not None:
+            self._record.fail(RunStoppedError(fatal))
+            return
+        if outcome.action is Action.ADAPT and caller.adapt(outcome, sent):
+            self.queue()
+            return
+        wait = caller.wait_before_retry(outcome, self.attempts, self.seconds)
+        if wait is None:
+            self._done(outcome)
+            return
+        caller.state.counters.retries += 1
+        self.seconds += wait
+        self._retry = caller.loop.call_later(wait, self.queue)
 
-    def _stop_if_fatal(self, fault: Fault, record_id: str) -> None:
-        """Latch the endpoint on a fault of the run; a 403 is one after several records."""
-        fatal = fault.action is Action.STOP
-        if fault.action is Action.FORBIDDEN:
-            self.state.forbidden.add(record_id)
-            fatal = len(self.state.forbidden) >= FORBIDDEN_RECORDS
-        if fatal:
-            message = f"{self._endpoint.url} ({fault.reason.value}): {fault.detail}"
-            self.state.latch(message, self._engine.loop.time())
-            raise RunStoppedError(message)
-
-    def _adapt(self, fault: Fault, sent: Dialect) -> bool:
-        """Give up the refused parameter for this model; whether sending again makes sense."""
-        if self._dialect != sent:
-            return True
-        smaller = sent.without(fault.parameter or "")
-        if smaller is None:
-            return False
-        self.state.dialects[self._endpoint.model] = smaller
-        return True
-
-    def _wait_before_retry(self, fault: Fault, tally: _Tally) -> float | None:
-        """Seconds to wait before another attempt, None when there is to be none."""
-        if fault.action is not Action.RETRY or tally.attempts >= self._settings.max_attempts:
-            return None
-        if fault.wait is not None and fault.wait > self._settings.max_retry_wait:
-            return None
-        wait = retry_wait(tally.attempts, fault.wait, self._rng)
-        return wait if tally.seconds + wait < self._settings.call_timeout else None
+    def _done(self, outcome: Reply | Fault) -> None:
+        if isinstance(outcome, Fault):
+            self._caller.state.counters.failures += 1
+        self.result = CallResult(outcome, self.attempts, self.seconds)
+        self._record.one_done()

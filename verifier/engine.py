@@ -6,28 +6,29 @@ share its limits. An engine is never closed while idle, only at exit or by `clos
 
 import asyncio
 import atexit
-import concurrent.futures
 import os
 import threading
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 import aiohttp
 import uvloop
 
 from schemas.errors import RunStoppedError
 from verifier.endpoint import Endpoint
+from verifier.places import Gate, Places
+from verifier.pool import Pool
+from verifier.record_run import RecordRun
 from verifier.request import Dialect
 from verifier.settings import VerifierSettings
-from verifier.slots import Places, Slots
-
-T = TypeVar("T")
 
 FORBIDDEN_RECORDS = 3
 """A 403 stops the run after this many records in a row: some providers answer it to one."""
 
 PROBE_AFTER_S = 300.0
+TICK_S = 0.05
+"""How often deadlines are looked at."""
 
 
 @dataclass(slots=True)
@@ -44,13 +45,13 @@ class Counters:
 class EndpointState:
     """What all stages of the process share of one endpoint: limits, dialects, the latch.
 
-    `places` bound the records of bundles, which wait on threads; `record_slots` those of scorers,
-    which wait on the loop.
+    `places` bound the records of bundles, which wait on threads; `gate` those of scorers, which
+    wait on the loop.
     """
 
-    slots: Slots
+    pool: Pool
     places: Places
-    record_slots: Slots
+    gate: Gate
     counters: Counters = field(default_factory=Counters)
     dialects: dict[str, Dialect] = field(default_factory=dict)
     forbidden: set[str] = field(default_factory=set)
@@ -59,8 +60,8 @@ class EndpointState:
 
     def tighten(self, settings: VerifierSettings) -> None:
         """The smallest figure wins where several stages share the endpoint."""
-        self.slots.limit = min(self.slots.limit, settings.max_concurrency)
-        for records in (self.places, self.record_slots):
+        self.pool.limit = min(self.pool.limit, settings.max_concurrency)
+        for records in (self.places, self.gate):
             records.limit = min(records.limit, settings.max_records_in_flight)
 
     def latch(self, message: str, now: float) -> None:
@@ -89,7 +90,10 @@ class Engine:
         self._states: dict[tuple[str, str | None], EndpointState] = {}
         self._states_lock = threading.Lock()
         self._stopped: str | None = None
-        self._pending: set[concurrent.futures.Future[Any]] = set()
+        self._runs: set[RecordRun] = set()
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._woken = False
+        self._ticking = False
         self._session: aiohttp.ClientSession | None = None
         self.loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="construct-beam-engine", daemon=True)
@@ -112,6 +116,11 @@ class Engine:
             )
         return self._session
 
+    @staticmethod
+    def connect_timeout(seconds: float) -> aiohttp.ClientTimeout:
+        """A client timeout for connecting alone; answers are watched by the engine itself."""
+        return aiohttp.ClientTimeout(total=None, connect=seconds)
+
     def state(self, endpoint: Endpoint, settings: VerifierSettings) -> EndpointState:
         """The shared state of an endpoint, its limits tightened to `settings`."""
         key = (endpoint.url, endpoint.api_key_env)
@@ -119,29 +128,64 @@ class Engine:
             state = self._states.get(key)
             if state is None:
                 state = EndpointState(
-                    Slots(settings.max_concurrency),
+                    Pool(settings.max_concurrency),
                     Places(settings.max_records_in_flight),
-                    Slots(settings.max_records_in_flight),
+                    Gate(settings.max_records_in_flight),
                 )
                 self._states[key] = state
             state.tighten(settings)
             return state
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run `work` on the loop. Raises RunStoppedError once the engine was stopped."""
+    def post(self, function: Callable[[], None]) -> None:
+        """Have `function` called on the loop soon; callable from any thread.
+
+        Raises RunStoppedError once the engine was stopped.
+        """
         if self._stopped is not None:
-            work.close()
             raise RunStoppedError(self._stopped)
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        self._pending.add(future)
-        future.add_done_callback(self._pending.discard)
-        return future
+        self._inbox.append(function)
+        if not self._woken:
+            self._woken = True
+            self.loop.call_soon_threadsafe(self._read_inbox)
+
+    def _read_inbox(self) -> None:
+        self._woken = False
+        while self._inbox:
+            self._inbox.popleft()()
+
+    def add(self, run: RecordRun) -> None:
+        """Watch the record's deadlines; for the loop's thread only."""
+        self._runs.add(run)
+        if not self._ticking:
+            self._ticking = True
+            self.loop.call_later(TICK_S, self._tick)
+
+    def remove(self, run: RecordRun) -> None:
+        """Watch the record no more."""
+        self._runs.discard(run)
+
+    def _tick(self) -> None:
+        """End attempts and records that are late; goes on while there are records."""
+        now = self.loop.time()
+        for state in list(self._states.values()):
+            for call in list(state.pool.active):
+                if now >= call.deadline:
+                    call.expire("no answer within the deadline")
+        for run in list(self._runs):
+            run.expire_if_late(now)
+        self._ticking = bool(self._runs)
+        if self._ticking:
+            self.loop.call_later(TICK_S, self._tick)
 
     def stop(self, why: str) -> None:
-        """Cancel what is under way and refuse new work; bundles end with RunStoppedError."""
+        """Fail the records under way and refuse new ones; bundles end with RunStoppedError."""
         self._stopped = why
-        for future in list(self._pending):
-            future.cancel()
+        self.loop.call_soon_threadsafe(self._fail_all, why)
+
+    def _fail_all(self, why: str) -> None:
+        self._read_inbox()
+        for run in list(self._runs):
+            run.fail(RunStoppedError(why))
 
     @property
     def stopped(self) -> str | None:

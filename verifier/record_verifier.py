@@ -1,12 +1,12 @@
 """All verifier calls on one record, concurrently, and the verdicts that come of them."""
 
 import asyncio
-import random
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from schemas.errors import RecordError
+from schemas.errors import RecordError, RunStoppedError
 from schemas.reasons import FailureReason
 from schemas.record import Record
 from schemas.verdict import CallUsage, Facts, Reading, ReplyKind, Verdict, VerdictStatus
@@ -16,14 +16,17 @@ from scoring.redact import redact
 from scoring.reply import read_reply
 from scoring.templates import Template, TemplateSet
 from verifier.answer import Reply
-from verifier.call import Caller, CallResult
-from verifier.clock import RecordClock
+from verifier.call import Call, CallResult, MakeBody
+from verifier.caller import Caller
 from verifier.embedded import embedded_endpoint
 from verifier.endpoint import parse_endpoint
 from verifier.engine import Engine
 from verifier.fault import Fault
+from verifier.record_run import RecordRun
 from verifier.request import Dialect, request_body
 from verifier.settings import KeepReplies, VerifierSettings
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,10 @@ def prepare(record: Record) -> Prepared:
     return Prepared(record, facts_of(record), data_block(record))
 
 
+Deliver = Callable[[Verified | BaseException], object]
+"""Where a verified record goes, or RunStoppedError; called on the engine's loop."""
+
+
 class RecordVerifier:
     """Asks one endpoint all templates about each record."""
 
@@ -56,62 +63,101 @@ class RecordVerifier:
         endpoint = parse_endpoint(settings.target, settings.api_key_env)
         if endpoint.embedded:
             endpoint = embedded_endpoint()
+        self._engine = engine
         self._settings = settings
         self._templates = templates.templates
         self._model = endpoint.model
         self._template_set = template_set_version(templates)
-        self._caller = Caller(engine, endpoint, settings, random.Random())  # noqa: S311 - jitter
+        self._caller = Caller(engine, endpoint, settings)
         self.places = self._caller.state.places
-        self.slots = self._caller.state.record_slots
+        self.gate = self._caller.state.gate
+
+    def post(self, prepared: Prepared, deliver: Deliver) -> RecordRun:
+        """Have the record verified; callable from any thread.
+
+        `deliver` is called once, on the engine's loop. Raises RunStoppedError once the engine was
+        stopped.
+        """
+        run = self._run(prepared, deliver)
+        self._engine.post(lambda: self._start(prepared, run))
+        return run
+
+    def start(self, prepared: Prepared, deliver: Deliver) -> None:
+        """Like `post`, for the engine's loop."""
+        self._start(prepared, self._run(prepared, deliver))
+
+    def _run(self, prepared: Prepared, deliver: Deliver) -> RecordRun:
+        return RecordRun(
+            prepared.record.id,
+            self._settings.record_timeout,
+            lambda run, error: deliver(self._finish(prepared, run, error)),
+            self._engine.loop,
+        )
+
+    def cancel(self, run: RecordRun) -> None:
+        """End a record that nobody waits for any more; callable from any thread."""
+        if self._engine.alive:
+            error = RunStoppedError("the bundle was cancelled")
+            self._engine.loop.call_soon_threadsafe(run.fail, error)
 
     async def verify(self, prepared: Prepared) -> Verified:
-        """The record's verdicts; calls that fail are verdicts too.
+        """The record's verdicts, awaited on any loop; calls that fail are verdicts too.
 
         Raises RunStoppedError when the fault is the run's.
         """
-        asked = [(t, f) for t in self._templates for f in self._chunks(t, prepared.record.fields)]
-        results = await self._concurrently(prepared, asked)
-        self._caller.state.counters.records += 1
-        verdicts = (
-            self._verdict(prepared, template, fields, result)
-            for (template, fields), result in zip(asked, results, strict=True)
-        )
-        return Verified(prepared.record, prepared.facts, tuple(verdicts))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Verified] = loop.create_future()
+        self.post(prepared, lambda result: loop.call_soon_threadsafe(resolve, future, result))
+        return await future
+
+    def _start(self, prepared: Prepared, run: RecordRun) -> None:
+        """Queue all calls of a record."""
+        if run.delivered:
+            return
+        self._engine.add(run)
+        asked = self._asked(prepared.record.fields)
+        calls = [
+            Call(self._caller, run, self._body_maker(prepared, template, fields))
+            for template, fields in asked
+        ]
+        run.start(calls)
+
+    def _asked(self, fields: tuple[str, ...]) -> list[tuple[Template, tuple[str, ...]]]:
+        return [(t, chunk) for t in self._templates for chunk in self._chunks(t, fields)]
 
     def _chunks(self, template: Template, fields: tuple[str, ...]) -> list[tuple[str, ...]]:
-        if template.reply is ReplyKind.DOCUMENT_SCORE:
-            return [fields]
         size = self._settings.max_fields_per_call
+        if template.reply is ReplyKind.DOCUMENT_SCORE or len(fields) <= size:
+            return [fields]
         return [fields[i : i + size] for i in range(0, len(fields), size)]
 
-    async def _concurrently(
-        self, prepared: Prepared, asked: Sequence[tuple[Template, tuple[str, ...]]]
-    ) -> list[CallResult]:
-        """The results of all calls; those that the record's deadline ends are timeouts."""
-        tasks: list[asyncio.Task[CallResult]] = []
-        clock = RecordClock(
-            self._settings.record_timeout, lambda: [task.cancel() for task in tasks]
-        )
-        tasks += [asyncio.create_task(self._call(prepared, *question, clock)) for question in asked]
-        try:
-            done = await asyncio.gather(*tasks, return_exceptions=True)
-        except asyncio.CancelledError:
-            for task in tasks:
-                task.cancel()
-            raise
-        finally:
-            clock.close()
-        return [_settled(result) for result in done]
-
-    async def _call(
-        self, prepared: Prepared, template: Template, fields: tuple[str, ...], clock: RecordClock
-    ) -> CallResult:
-        prompt = render(template, prepared.data, fields)
-
+    def _body_maker(
+        self, prepared: Prepared, template: Template, fields: tuple[str, ...]
+    ) -> MakeBody:
         def body(dialect: Dialect) -> bytes:
+            prompt = render(template, prepared.data, fields)
             return request_body(self._model, prompt, template, fields, dialect)
 
-        return await self._caller.call(prepared.record.id, body, clock)
+        return body
+
+    def _finish(
+        self, prepared: Prepared, run: RecordRun, error: BaseException | None
+    ) -> Verified | BaseException:
+        """What to deliver of a record; an error of ours is delivered, too, not lost."""
+        self._engine.remove(run)
+        if error is not None:
+            return error
+        self._caller.state.counters.records += 1
+        asked = self._asked(prepared.record.fields)
+        try:
+            verdicts = tuple(
+                self._verdict(prepared, template, fields, call.result)
+                for (template, fields), call in zip(asked, run.calls, strict=True)
+                if call.result is not None
+            )
+        except Exception as problem:  # noqa: BLE001 - delivered to whoever waits for the record
+            return problem
+        return Verified(prepared.record, prepared.facts, verdicts)
 
     def _verdict(
         self, prepared: Prepared, template: Template, fields: tuple[str, ...], result: CallResult
@@ -145,10 +191,14 @@ class RecordVerifier:
         return reply.text
 
 
-def _settled(result: CallResult | BaseException) -> CallResult:
+def resolve(future: asyncio.Future[T], result: T | BaseException) -> None:
+    """Give a future its result, unless nobody waits for it any more."""
+    if future.done():
+        return
     if isinstance(result, BaseException):
-        raise result
-    return result
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
 
 def _read(

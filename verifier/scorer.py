@@ -6,8 +6,8 @@ async with Scorer("openai:gpt-4.1-mini") as scorer:
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 from typing import Any, Self
 
 from pydantic import BaseModel
@@ -23,7 +23,7 @@ from scoring.aggregate import ScoreScale
 from scoring.routing import RoutingRules
 from scoring.templates import TemplateSet, builtin_templates
 from verifier.engine import get_engine
-from verifier.record_verifier import RecordVerifier, prepare
+from verifier.record_verifier import RecordVerifier, Verified, prepare, resolve
 from verifier.score import score_verified
 from verifier.settings import VerifierSettings
 
@@ -52,6 +52,7 @@ class Scorer:
         self._scale = scale
         self._engine = get_engine()
         self._verifier = RecordVerifier(self._engine, settings, templates or builtin_templates())
+        self._gate = self._verifier.gate
 
     async def __aenter__(self) -> Self:
         return self
@@ -72,30 +73,52 @@ class Scorer:
         Raises RecordError for what is no record and when no verifier gave a verdict,
         RunStoppedError when the endpoint cannot be used at all.
         """
-        return await asyncio.wrap_future(self._submit(record, values))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[ScoredRecord] = loop.create_future()
+        self._post(record, values, lambda r: loop.call_soon_threadsafe(resolve, future, r))
+        return await future
 
     def score_sync(
         self, record: Record | Mapping[str, Any] | None = None, **values: Any
     ) -> ScoredRecord:
         """Like `score`, for code without an event loop; threads may call it at once."""
-        return self._submit(record, values).result()
+        results: SimpleQueue[ScoredRecord | BaseException] = SimpleQueue()
+        self._post(record, values, results.put)
+        result = results.get()
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
-    def _submit(
-        self, record: Record | Mapping[str, Any] | None, values: Mapping[str, Any]
-    ) -> Future[ScoredRecord]:
-        if not isinstance(record, Record):
-            record = to_record({**(record or {}), **values})
-        return self._engine.submit(self._score(record))
+    def _post(
+        self,
+        record: Record | Mapping[str, Any] | None,
+        values: Mapping[str, Any],
+        deliver: Callable[[ScoredRecord | BaseException], object],
+    ) -> None:
+        """Have the record scored; `deliver` is called on the engine's loop."""
+        chosen = record if isinstance(record, Record) else to_record({**(record or {}), **values})
+        self._engine.post(lambda: self._gate.admit(lambda: self._start(chosen, deliver)))
 
-    async def _score(self, record: Record) -> ScoredRecord:
-        await self._verifier.slots.acquire()
+    def _start(
+        self, record: Record, deliver: Callable[[ScoredRecord | BaseException], object]
+    ) -> None:
+        def finish(result: Verified | BaseException) -> None:
+            self._gate.leave()
+            deliver(self._score(result))
+
         try:
-            verified = await self._verifier.verify(prepare(record))
-        finally:
-            self._verifier.slots.release()
-        scored = score_verified(verified, self._rules, self._scale)
+            prepared = prepare(record)
+        except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
+            finish(error)
+        else:
+            self._verifier.start(prepared, finish)
+
+    def _score(self, result: Verified | BaseException) -> ScoredRecord | BaseException:
+        if isinstance(result, BaseException):
+            return result
+        scored = score_verified(result, self._rules, self._scale)
         if isinstance(scored, DeadLetter):
-            raise RecordError(scored.reason, scored.message)
+            return RecordError(scored.reason, scored.message)
         return scored
 
 

@@ -1,57 +1,95 @@
-"""Slots, places, the record's clock, and backoff: arithmetic and bookkeeping."""
+"""The pool, places, the gate, a record's clock, and backoff: arithmetic and bookkeeping."""
 
 import asyncio
 import random
 import threading
+from collections.abc import Callable
 
 import pytest
 
 from verifier.backoff import CAP_S, retry_wait
-from verifier.clock import RecordClock
-from verifier.slots import Places, Slots
+from verifier.places import Gate, Places
+from verifier.pool import Pool
+from verifier.record_run import RecordRun
 
 
-def test_slots_are_given_in_order_and_never_beyond_the_limit() -> None:
-    """Waiters get their turn first come first served."""
+class Job:
+    """Work that notes when it ran, and how many ran beside it."""
+
+    deadline = 0.0
+
+    def __init__(self, pool: Pool, number: int, order: list[int], peaks: list[int]) -> None:
+        self._pool, self._number, self._order, self._peaks = pool, number, order, peaks
+
+    async def run(self) -> None:
+        self._order.append(self._number)
+        self._peaks.append(len(self._pool.active))
+        await asyncio.sleep(0.001)
+
+    def expire(self, why: str) -> None:
+        raise AssertionError(why)
+
+
+async def idle(pool: Pool) -> None:
+    """Wait until nothing is queued or under way, then end the workers."""
+    while pool.queued or pool.active:  # noqa: ASYNC110 - a pool tells nobody that it is idle
+        await asyncio.sleep(0.001)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+
+
+def test_a_pool_works_in_order_and_never_beyond_its_limit() -> None:
+    """First come first served, also when work comes while all workers are busy or parked."""
 
     async def run() -> tuple[list[int], int]:
-        slots, order, peak = Slots(2), [], 0
+        pool, order, peaks = Pool(2), list[int](), list[int]()
+        for number in range(20):
+            pool.put(Job(pool, number, order, peaks))
+            if number % 7 == 0:
+                await asyncio.sleep(0.005)
+        await idle(pool)
+        return order, max(peaks)
 
-        async def work(number: int) -> None:
-            nonlocal peak
-            await slots.acquire()
-            peak = max(peak, slots.in_flight)
-            order.append(number)
-            await asyncio.sleep(0.001)
-            slots.release()
-
-        await asyncio.gather(*(work(i) for i in range(20)))
-        assert slots.in_flight == 0
-        return order, peak
-
-    order, peak = asyncio.run(run())
-    assert order == list(range(20))
-    assert peak == 2
+    assert asyncio.run(run()) == (list(range(20)), 2)
 
 
-def test_a_cancelled_waiter_gives_its_turn_away() -> None:
-    """Cancelled before its turn or just as it came, no slot is lost."""
+def test_a_tightened_pool_loses_workers() -> None:
+    """A smaller limit holds as soon as the work under way is done."""
 
-    async def run() -> None:
-        slots = Slots(1)
-        assert slots.try_acquire()
-        waiters = [asyncio.create_task(slots.acquire()) for _ in range(3)]
+    async def run() -> int:
+        pool, order, peaks = Pool(8), list[int](), list[int]()
+        for number in range(8):
+            pool.put(Job(pool, number, order, peaks))
         await asyncio.sleep(0)
-        waiters[0].cancel()
-        slots.release()
-        waiters[1].cancel()
-        await asyncio.wait_for(waiters[2], 1)
-        assert slots.in_flight == 1
-        slots.release()
-        assert slots.in_flight == 0
-        assert slots.try_acquire()
+        pool.limit = 2
+        for number in range(8, 40):
+            pool.put(Job(pool, number, order, peaks))
+        await idle(pool)
+        assert len(order) == 40
+        return max(peaks[-20:])
 
-    asyncio.run(run())
+    assert asyncio.run(run()) <= 2
+
+
+def test_a_gate_admits_in_order_and_survives_many_that_leave_at_once() -> None:
+    """Whoever starts may leave at once, thousands in a row."""
+    gate, started = Gate(2), list[int]()
+
+    def leaver(number: int) -> Callable[[], None]:
+        def start() -> None:
+            started.append(number)
+            gate.leave()
+
+        return start
+
+    gate.admit(lambda: started.append(-2))
+    gate.admit(lambda: started.append(-1))
+    for number in range(5000):
+        gate.admit(leaver(number))
+    assert started == [-2, -1]
+    gate.leave()
+    assert started == [-2, -1, *range(5000)]
+    assert gate.inside == 1
 
 
 def test_places_block_threads_at_the_limit() -> None:
@@ -64,43 +102,62 @@ def test_places_block_threads_at_the_limit() -> None:
     assert places.taken == 1
 
 
-def test_the_clock_expires_once_its_seconds_have_run() -> None:
-    """Without holds it is a plain timer."""
+async def record_run(seconds: float) -> tuple[RecordRun, list[BaseException | None]]:
+    delivered: list[BaseException | None] = []
+    run = RecordRun(
+        "r", seconds, lambda _run, error: delivered.append(error), asyncio.get_running_loop()
+    )
+    return run, delivered
+
+
+class Waiting:
+    """A call that only counts how often it was given up."""
+
+    given_up = 0
+
+    def queue(self) -> None:
+        pass
+
+    def give_up(self, _why: str) -> None:
+        self.given_up += 1
+
+
+def test_held_time_does_not_count_for_the_records_deadline() -> None:
+    """While any call is held the clock stands still; then it goes on where it was."""
 
     async def run() -> None:
-        rung = asyncio.Event()
-        clock = RecordClock(0.02, rung.set)
-        await asyncio.wait_for(rung.wait(), 1)
-        assert clock.expired
+        loop = asyncio.get_running_loop()
+        record, _ = await record_run(0.05)
+        call = Waiting()
+        record.start([call])  # type: ignore[list-item]
+        record.hold()
+        record.hold()
+        record.expire_if_late(loop.time() + 10)
+        record.release()
+        record.expire_if_late(loop.time() + 10)
+        record.release()
+        record.expire_if_late(loop.time() + 0.01)
+        assert call.given_up == 0
+        record.expire_if_late(loop.time() + 0.1)
+        assert call.given_up == 1
 
     asyncio.run(run())
 
 
-def test_held_time_does_not_count() -> None:
-    """While any call holds the clock it stands still; then it goes on where it was."""
+def test_a_record_is_delivered_once() -> None:
+    """By its last call or by a fault of the run, whichever comes first."""
 
     async def run() -> None:
-        clock = RecordClock(0.05, lambda: None)
-        with clock.held():
-            with clock.held():
-                await asyncio.sleep(0.06)
-            await asyncio.sleep(0.06)
-        assert not clock.expired
-        await asyncio.sleep(0.1)
-        assert clock.expired
-
-    asyncio.run(run())
-
-
-def test_a_closed_clock_never_rings() -> None:
-    """Also when a hold ends after it was closed."""
-
-    async def run() -> None:
-        clock = RecordClock(0.01, lambda: None)
-        with clock.held():
-            clock.close()
-        await asyncio.sleep(0.03)
-        assert not clock.expired
+        for fail_first in (True, False):
+            record, delivered = await record_run(1)
+            record.start([Waiting(), Waiting()])  # type: ignore[list-item]
+            error = ValueError("x")
+            if fail_first:
+                record.fail(error)
+            record.one_done()
+            record.one_done()
+            record.fail(error)
+            assert delivered == [error if fail_first else None]
 
     asyncio.run(run())
 

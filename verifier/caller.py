@@ -1,0 +1,91 @@
+"""How one stage calls its endpoint: URL, headers, deadlines, and the rules for faults."""
+
+import random
+from collections.abc import Mapping
+
+from yarl import URL
+
+from verifier.backoff import retry_wait
+from verifier.endpoint import Endpoint
+from verifier.engine import FORBIDDEN_RECORDS, EndpointState, Engine
+from verifier.fault import Action, Fault
+from verifier.request import Dialect
+from verifier.settings import VerifierSettings
+
+
+class Caller:
+    """Sends chat completions to one endpoint. For the engine's loop only, but for making it.
+
+    Raises UsageError when the API key is missing.
+    """
+
+    def __init__(self, engine: Engine, endpoint: Endpoint, settings: VerifierSettings) -> None:
+        self._engine = engine
+        self._endpoint = endpoint
+        self._settings = settings
+        self._rng = random.Random()  # noqa: S311 - jitter
+        self._url = URL(endpoint.url)
+        self._headers = endpoint.headers()
+        self._timeout = engine.connect_timeout(settings.connect_timeout)
+        self.loop = engine.loop
+        self.state: EndpointState = engine.state(endpoint, settings)
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the endpoint's model is known to understand."""
+        return self.state.dialects.get(self._endpoint.model, _FULL)
+
+    def attempt_seconds(self, spent: float) -> float:
+        """How long an attempt of a call may take that has spent `spent` seconds."""
+        return min(self._settings.attempt_timeout, self._settings.call_timeout - spent)
+
+    async def post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        """One request: status, headers and body of the answer.
+
+        Raises TimeoutError when no connection is made in time, ClientError and OSError.
+        """
+        response = await self._engine.session.post(
+            self._url,
+            data=body,
+            headers=self._headers,
+            allow_redirects=False,
+            timeout=self._timeout,
+        )
+        return response.status, response.headers, await response.read()
+
+    def fatal(self, fault: Fault, record_id: str) -> str | None:
+        """The message that ends the run, if this fault does: then the endpoint is latched.
+
+        A 403 is the run's fault only after several records: some providers answer it to one.
+        """
+        stops = fault.action is Action.STOP
+        if fault.action is Action.FORBIDDEN:
+            self.state.forbidden.add(record_id)
+            stops = len(self.state.forbidden) >= FORBIDDEN_RECORDS
+        if not stops:
+            return None
+        message = f"{self._endpoint.url} ({fault.reason.value}): {fault.detail}"
+        self.state.latch(message, self.loop.time())
+        return message
+
+    def adapt(self, fault: Fault, sent: Dialect) -> bool:
+        """Give up the refused parameter for this model; whether sending again makes sense."""
+        if self.dialect != sent:
+            return True
+        smaller = sent.without(fault.parameter or "")
+        if smaller is None:
+            return False
+        self.state.dialects[self._endpoint.model] = smaller
+        return True
+
+    def wait_before_retry(self, fault: Fault, attempts: int, seconds: float) -> float | None:
+        """Seconds to wait before another attempt, None when there is to be none."""
+        if fault.action is not Action.RETRY or attempts >= self._settings.max_attempts:
+            return None
+        if fault.wait is not None and fault.wait > self._settings.max_retry_wait:
+            return None
+        wait = retry_wait(attempts, fault.wait, self._rng)
+        return wait if seconds + wait < self._settings.call_timeout else None
+
+
+_FULL = Dialect()

@@ -1,0 +1,79 @@
+"""A record on its way through the engine: its calls, its clock, and where the result goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from verifier.call import Call
+
+Deliver = Callable[["RecordRun", BaseException | None], object]
+
+
+class RecordRun:
+    """Counts a record's calls down and keeps its deadline. For the engine's loop only.
+
+    The clock stands still while any of the calls is held in our own queue.
+    """
+
+    __slots__ = ("_deliver", "_elapsed", "_held", "_left", "_loop", "_seconds", "_since", "calls",
+                 "delivered", "record_id")  # fmt: skip
+
+    def __init__(
+        self,
+        record_id: str,
+        seconds: float,
+        deliver: Deliver,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.record_id = record_id
+        self.calls: Sequence[Call] = ()
+        self.delivered = False
+        self._seconds = seconds
+        self._deliver = deliver
+        self._loop = loop
+        self._left = 0
+        self._held = 0
+        self._elapsed = 0.0
+        self._since = loop.time()
+
+    def start(self, calls: Sequence[Call]) -> None:
+        """Queue all calls."""
+        self.calls = calls
+        self._left = len(calls)
+        for call in calls:
+            call.queue()
+
+    def hold(self) -> None:
+        """A call waits in our queue from now on."""
+        if self._held == 0:
+            self._elapsed += self._loop.time() - self._since
+        self._held += 1
+
+    def release(self) -> None:
+        """A call waits no more."""
+        self._held -= 1
+        if self._held == 0:
+            self._since = self._loop.time()
+
+    def expire_if_late(self, now: float) -> None:
+        """Give all calls up if the record's deadline has passed."""
+        if self._held or self._elapsed + now - self._since < self._seconds:
+            return
+        for call in self.calls:
+            call.give_up("the record's deadline passed")
+
+    def one_done(self) -> None:
+        """A call is done; the last one completes the record."""
+        self._left -= 1
+        if self._left == 0 and not self.delivered:
+            self.delivered = True
+            self._deliver(self, None)
+
+    def fail(self, error: BaseException) -> None:
+        """End the record with the run's fault; what its calls still say is dropped."""
+        if not self.delivered:
+            self.delivered = True
+            self._deliver(self, error)
