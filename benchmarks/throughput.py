@@ -90,17 +90,15 @@ def bare(url: str, path: Path) -> Result:
     import aiohttp
     import uvloop
 
-    from scoring.prompt import data_block, render
+    from scoring.prompt import data_block
     from scoring.templates import builtin_templates
-    from verifier.request import Dialect, request_body
+    from verifier.request import Dialect, RequestWriter
 
     templates = builtin_templates().templates
-    bodies = []
+    writer, bodies = RequestWriter(MODEL, templates), list[bytes]()
     for record in read_records(path):
-        data = data_block(record)
-        for t in templates:
-            prompt = render(t, data, record.fields)
-            bodies.append(request_body(MODEL, prompt, t, record.fields, Dialect()))
+        data = writer.data_message(data_block(record), record.fields)
+        bodies += [writer.body(t, record.fields, data, Dialect()) for t in templates]
     print(f"bodies of {statistics.mean(map(len, bodies)):.0f} bytes on average", file=sys.stderr)
 
     async def run() -> Result:

@@ -38,7 +38,7 @@ class TemplateReading:
 
 def harmonic_mean(scores: Sequence[float]) -> float:
     """min(1, n / Σ 1/(s + 0.001)): low as soon as one score is low, and never above 1."""
-    return min(1.0, len(scores) / sum(1 / (s + 0.001) for s in scores))
+    return min(1.0, len(scores) / sum([1 / (s + 0.001) for s in scores]))
 
 
 def mean(values: Collection[float]) -> float:
@@ -67,15 +67,16 @@ def _by_template(fields: Sequence[str], verdicts: Sequence[Verdict]) -> list[Tem
     groups: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         groups.setdefault(verdict.template, []).append(verdict)
-    return [
-        _template_reading(fields, groups[name])
-        for name in sorted(groups)
-        if any(v.status is VerdictStatus.OK for v in groups[name])
-    ]
+    readings = [_template_reading(fields, groups[name]) for name in sorted(groups)]
+    return [reading for reading in readings if reading is not None]
 
 
-def _template_reading(fields: Sequence[str], chunks: Sequence[Verdict]) -> TemplateReading:
-    good = sorted((v for v in chunks if v.status is VerdictStatus.OK), key=lambda v: v.asked_fields)
+def _template_reading(fields: Sequence[str], chunks: Sequence[Verdict]) -> TemplateReading | None:
+    good = [v for v in chunks if v.status is VerdictStatus.OK]
+    if not good:
+        return None
+    if len(good) > 1:
+        good.sort(key=lambda v: v.asked_fields)
     reading = good[0].reading if len(good) == 1 else _merge([v.reading for v in good])
     kind = chunks[0].kind
     if kind is ReplyKind.FIELD_SCORES:
@@ -101,9 +102,8 @@ def _merge(chunks: Sequence[Reading]) -> Reading:
 
 def _all_fields(fields: Sequence[str], scores: Mapping[str, float]) -> float | None:
     """The harmonic mean over `fields`, None unless every one of them was scored."""
-    if not fields or any(f not in scores for f in fields):
-        return None
-    return harmonic_mean([scores[f] for f in fields])
+    found = [scores[f] for f in fields if f in scores]
+    return harmonic_mean(found) if found and len(found) == len(fields) else None
 
 
 def _document_explanation(readings: Sequence[TemplateReading]) -> str | None:

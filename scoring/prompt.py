@@ -63,14 +63,23 @@ def data_block(record: Record) -> DataBlock:
 
 def render(template: Template, data: DataBlock, fields: Sequence[str]) -> Prompt:
     """The prompt that asks `template`'s question about `fields` of the output in `data`."""
-    question = "\n\n".join((PREAMBLE, template.text.strip(), reply_format(template)))
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": question(template)},
+        {"role": "user", "content": user_content(data, fields)},
+    ]
+    return Prompt(messages, completion_limit(template.reply, fields))
+
+
+def question(template: Template) -> str:
+    """What the template asks and how to reply: the same for all records."""
+    return "\n\n".join((PREAMBLE, template.text.strip(), reply_format(template)))
+
+
+def user_content(data: DataBlock, fields: Sequence[str]) -> str | list[Any]:
+    """The record's data and the fields to judge: the same for all templates."""
     names = neutralise(json.dumps(list(fields), ensure_ascii=False))
     text = "\n\n".join((data.text, _section("fields", names), CLOSING))
-    content = [{"type": "text", "text": text}, *data.attachments] if data.attachments else text
-    return Prompt(
-        [{"role": "system", "content": question}, {"role": "user", "content": content}],
-        completion_limit(template.reply, fields),
-    )
+    return [{"type": "text", "text": text}, *data.attachments] if data.attachments else text
 
 
 def neutralise(text: str) -> str:
@@ -91,15 +100,20 @@ def _messages(record: Record) -> Iterator[str]:
         yield f'<untrusted_message role="{message.role}"{holds}>\n{text}\n</untrusted_message>'
 
 
+_TOKENS = 900
+_TOKENS_PER_FIELD = {
+    ReplyKind.DOCUMENT_SCORE: 0,
+    ReplyKind.FIELD_SCORES: 160,
+    ReplyKind.INCORRECT_FIELDS: 100,
+}
+
+
 def completion_limit(kind: ReplyKind, fields: Sequence[str]) -> int:
     """The most tokens that a full reply about `fields` needs, with room for long names."""
-    names = sum(len(name) for name in fields) // 2
-    per_field = {
-        ReplyKind.DOCUMENT_SCORE: 0,
-        ReplyKind.FIELD_SCORES: 160,
-        ReplyKind.INCORRECT_FIELDS: 100,
-    }[kind]
-    return 900 + per_field * len(fields) + (names if per_field else 0)
+    per_field = _TOKENS_PER_FIELD[kind]
+    if not per_field:
+        return _TOKENS
+    return _TOKENS + per_field * len(fields) + sum(map(len, fields)) // 2
 
 
 def reply_format(template: Template) -> str:

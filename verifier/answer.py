@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -32,9 +32,12 @@ class Reply:
 
 
 def read_answer(
-    status: int, headers: Mapping[str, str], body: bytes, now: datetime
+    status: int, headers: Mapping[str, str], body: bytes, now: datetime | None = None
 ) -> Reply | Fault:
-    """The reply in an HTTP answer, or its fault. `headers` are case-insensitive."""
+    """The reply in an HTTP answer, or its fault. `headers` are case-insensitive.
+
+    A date in Retry-After is taken from `now`, the present unless given.
+    """
     data = _load(body)
     if status == 200 and data is None:
         if not body.strip() or body.lstrip().startswith(b":"):
@@ -45,7 +48,9 @@ def read_answer(
         return _read_completion(data or {})
     if status == 200:
         status = status_within(error)
-    return read_error(status, headers, error or ErrorBody(plain_text(body), "", ""), now)
+    return read_error(
+        status, headers, error or ErrorBody(plain_text(body), "", ""), now or datetime.now(UTC)
+    )
 
 
 def _load(body: bytes) -> dict[str, Any] | None:

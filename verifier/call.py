@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import aiohttp
 
 from schemas.errors import RunStoppedError
 from schemas.reasons import FailureReason
+from scoring.templates import Template
 from verifier.answer import Reply, read_answer
 from verifier.fault import Action, Fault
 from verifier.request import Dialect
@@ -41,10 +41,17 @@ class Call:
 
     __slots__ = (
         "_caller", "_expired", "_make_body", "_record", "_retry", "_started", "_task", "attempts",
-        "deadline", "result", "seconds",
+        "deadline", "fields", "result", "seconds", "template",
     )  # fmt: skip
 
-    def __init__(self, caller: Caller, record: RecordRun, make_body: MakeBody) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        record: RecordRun,
+        template: Template,
+        fields: tuple[str, ...],
+        make_body: MakeBody,
+    ) -> None:
         self._caller = caller
         self._record = record
         self._make_body = make_body
@@ -52,6 +59,8 @@ class Call:
         self._retry: asyncio.TimerHandle | None = None
         self._expired: str | None = None
         self._started = 0.0
+        self.template = template
+        self.fields = fields
         self.attempts = 0
         self.seconds = 0.0
         self.deadline = 0.0
@@ -136,7 +145,7 @@ class Call:
         except (aiohttp.ClientError, OSError) as error:
             detail = f"{type(error).__name__}: {error}"
             return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
-        return read_answer(status, headers, answer, datetime.now(UTC))
+        return read_answer(status, headers, answer)
 
     def _settle(self, outcome: Reply | Fault, sent: Dialect) -> None:
         """Be done, or be queued again now or later, or stop the run."""

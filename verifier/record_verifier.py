@@ -1,17 +1,19 @@
 """All verifier calls on one record, concurrently, and the verdicts that come of them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
+
+import orjson
 
 from schemas.errors import RecordError, RunStoppedError
 from schemas.reasons import FailureReason
 from schemas.record import Record
 from schemas.verdict import CallUsage, Facts, Reading, ReplyKind, Verdict, VerdictStatus
 from scoring.facts import facts_of
-from scoring.prompt import DataBlock, data_block, render, template_set_version
+from scoring.prompt import DataBlock, data_block, template_set_version
 from scoring.redact import redact
 from scoring.reply import read_reply
 from scoring.templates import Template, TemplateSet
@@ -23,7 +25,7 @@ from verifier.endpoint import parse_endpoint
 from verifier.engine import Engine
 from verifier.fault import Fault
 from verifier.record_run import RecordRun
-from verifier.request import Dialect, request_body
+from verifier.request import RequestWriter
 from verifier.settings import KeepReplies, VerifierSettings
 
 T = TypeVar("T")
@@ -69,6 +71,7 @@ class RecordVerifier:
         self._model = endpoint.model
         self._template_set = template_set_version(templates)
         self._caller = Caller(engine, endpoint, settings)
+        self._writer = RequestWriter(endpoint.model, self._templates)
         self.places = self._caller.state.places
         self.gate = self._caller.state.gate
 
@@ -115,15 +118,18 @@ class RecordVerifier:
         if run.delivered:
             return
         self._engine.add(run)
-        asked = self._asked(prepared.record.fields)
-        calls = [
-            Call(self._caller, run, self._body_maker(prepared, template, fields))
-            for template, fields in asked
-        ]
-        run.start(calls)
+        run.start(list(self._calls(prepared, run)))
 
-    def _asked(self, fields: tuple[str, ...]) -> list[tuple[Template, tuple[str, ...]]]:
-        return [(t, chunk) for t in self._templates for chunk in self._chunks(t, fields)]
+    def _calls(self, prepared: Prepared, run: RecordRun) -> Iterator[Call]:
+        fields = prepared.record.fields
+        whole = self._writer.data_message(prepared.data, fields)
+        for template in self._templates:
+            for chunk in self._chunks(template, fields):
+                same = chunk == fields
+                data = whole if same else self._writer.data_message(prepared.data, chunk)
+                yield Call(
+                    self._caller, run, template, chunk, self._body_maker(template, chunk, data)
+                )
 
     def _chunks(self, template: Template, fields: tuple[str, ...]) -> list[tuple[str, ...]]:
         size = self._settings.max_fields_per_call
@@ -132,13 +138,9 @@ class RecordVerifier:
         return [fields[i : i + size] for i in range(0, len(fields), size)]
 
     def _body_maker(
-        self, prepared: Prepared, template: Template, fields: tuple[str, ...]
+        self, template: Template, fields: tuple[str, ...], data: orjson.Fragment
     ) -> MakeBody:
-        def body(dialect: Dialect) -> bytes:
-            prompt = render(template, prepared.data, fields)
-            return request_body(self._model, prompt, template, fields, dialect)
-
-        return body
+        return lambda dialect: self._writer.body(template, fields, data, dialect)
 
     def _finish(
         self, prepared: Prepared, run: RecordRun, error: BaseException | None
@@ -148,12 +150,13 @@ class RecordVerifier:
         if error is not None:
             return error
         self._caller.state.counters.records += 1
-        asked = self._asked(prepared.record.fields)
         try:
             verdicts = tuple(
-                self._verdict(prepared, template, fields, call.result)
-                for (template, fields), call in zip(asked, run.calls, strict=True)
-                if call.result is not None
+                [
+                    self._verdict(prepared, call.template, call.fields, call.result)
+                    for call in run.calls
+                    if call.result is not None
+                ]
             )
         except Exception as problem:  # noqa: BLE001 - delivered to whoever waits for the record
             return problem

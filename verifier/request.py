@@ -8,8 +8,11 @@ from typing import Any
 import orjson
 
 from schemas.verdict import ReplyKind
-from scoring.prompt import Prompt
+from scoring.prompt import DataBlock, completion_limit, question, user_content
 from scoring.templates import Template
+
+MAX_FORMATS = 1000
+"""How many reply schemas are kept: records of one corpus ask for few."""
 
 
 class Structure(IntEnum):
@@ -40,19 +43,58 @@ class Dialect:
         return None
 
 
-def request_body(
-    model: str, prompt: Prompt, template: Template, fields: Sequence[str], dialect: Dialect
-) -> bytes:
-    """The request as JSON bytes; a parameter that the dialect lacks is left out."""
-    body: dict[str, Any] = {"model": model, "messages": prompt.messages}
-    if dialect.temperature:
-        body["temperature"] = 0
-    if dialect.limit_key:
-        body[dialect.limit_key] = prompt.completion_limit
-    response_format = _response_format(template, fields, dialect.structure)
-    if response_format:
-        body["response_format"] = response_format
-    return orjson.dumps(body)
+class RequestWriter:
+    """Writes request bodies as JSON bytes, each part of them only once.
+
+    The question is written once a template, the record's data once a record and chunk of fields,
+    the reply schema once for equal fields.
+    """
+
+    def __init__(self, model: str, templates: Sequence[Template]) -> None:
+        self._model = model
+        self._questions = {t.name: _message("system", question(t)) for t in templates}
+        self._formats: dict[tuple[str, tuple[str, ...], Structure], orjson.Fragment | None] = {}
+
+    @staticmethod
+    def data_message(data: DataBlock, fields: tuple[str, ...]) -> orjson.Fragment:
+        """The message that all templates share."""
+        return _message("user", user_content(data, fields))
+
+    def body(
+        self,
+        template: Template,
+        fields: tuple[str, ...],
+        data_message: orjson.Fragment,
+        dialect: Dialect,
+    ) -> bytes:
+        """The request; a parameter that the dialect lacks is left out."""
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": (self._questions[template.name], data_message),
+        }
+        if dialect.temperature:
+            body["temperature"] = 0
+        if dialect.limit_key:
+            body[dialect.limit_key] = completion_limit(template.reply, fields)
+        response_format = self._format(template, fields, dialect.structure)
+        if response_format is not None:
+            body["response_format"] = response_format
+        return orjson.dumps(body)
+
+    def _format(
+        self, template: Template, fields: tuple[str, ...], structure: Structure
+    ) -> orjson.Fragment | None:
+        key = (template.name, fields, structure)
+        if key not in self._formats:
+            if len(self._formats) >= MAX_FORMATS:
+                self._formats.clear()
+            wanted = _response_format(template, fields, structure)
+            self._formats[key] = orjson.Fragment(orjson.dumps(wanted)) if wanted else None
+        return self._formats[key]
+
+
+def _message(role: str, content: Any) -> orjson.Fragment:
+    return orjson.Fragment(orjson.dumps({"role": role, "content": content}))
 
 
 def _response_format(

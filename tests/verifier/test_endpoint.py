@@ -1,14 +1,15 @@
 """Which endpoint a --verifier names, and what is sent there."""
 
 import json
+from typing import Any
 
 import pytest
 
 from schemas.errors import UsageError
-from scoring.prompt import Prompt
-from tests.support.builders import TEMPLATES
+from scoring.prompt import data_block, render
+from tests.support.builders import TEMPLATES, record
 from verifier.endpoint import parse_endpoint
-from verifier.request import Dialect, Structure, request_body
+from verifier.request import Dialect, RequestWriter, Structure
 from verifier.settings import VerifierSettings
 
 
@@ -63,14 +64,23 @@ def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch
     assert "Authorization" not in parse_endpoint("http://h.example#m").headers()
 
 
-PROMPT = Prompt([{"role": "user", "content": "x"}], 500)
+ONE = record({"a": 1, "b": 2})
+WRITER = RequestWriter("m", TEMPLATES.templates)
+
+
+def body_of(name: str, dialect: Dialect) -> dict[str, Any]:
+    data = WRITER.data_message(data_block(ONE), ONE.fields)
+    return dict(json.loads(WRITER.body(TEMPLATES[name], ONE.fields, data, dialect)))
 
 
 @pytest.mark.parametrize("name", TEMPLATES.names)
 def test_the_schema_is_valid_in_strict_mode(name: str) -> None:
     """Every object lists all its properties as required and allows no others."""
-    body = json.loads(request_body("m", PROMPT, TEMPLATES[name], ("a", "b"), Dialect()))
-    assert (body["model"], body["temperature"], body["max_tokens"]) == ("m", 0, 500)
+    body = body_of(name, Dialect())
+    rendered = render(TEMPLATES[name], data_block(ONE), ONE.fields)
+    assert body["messages"] == rendered.messages
+    assert (body["model"], body["temperature"]) == ("m", 0)
+    assert body["max_tokens"] == rendered.completion_limit
     if name == "document_critique":
         assert "response_format" not in body
         return
@@ -109,7 +119,7 @@ def test_a_dialect_loses_what_was_refused() -> None:
     assert seen[2] is not None
     assert seen[2].limit_key == "max_completion_tokens"
     assert dialect is not None
-    body = json.loads(request_body("m", PROMPT, TEMPLATES["fields_numeric"], ("a",), dialect))
+    body = body_of("fields_numeric", dialect)
     assert set(body) == {"model", "messages"}
     assert dialect.without("temperature") is None
     assert dialect.without("response_format") is None
