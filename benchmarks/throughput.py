@@ -155,10 +155,16 @@ def scorer(url: str, path: Path) -> Result:
     )
 
     async def run() -> Result:
-        meter = Meter()
+        queue = iter(records)
         async with Scorer(settings) as scorer:
-            await asyncio.gather(*(scorer.score(record) for record in records))
-        return meter.stop(len(records), 5 * len(records))
+
+            async def work() -> None:
+                for record in queue:
+                    await scorer.score(record)
+
+            meter = Meter()
+            await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
+            return meter.stop(len(records), 5 * len(records))
 
     return asyncio.run(run())
 

@@ -1,5 +1,6 @@
 """Running a pipeline in this process: progress while it goes on, Ctrl-C that stops it."""
 
+import gc
 import logging
 import os
 import signal
@@ -21,6 +22,7 @@ def run_watched(work: Callable[[], None], total: int | None) -> None:
     Raises what `work` raises, RunStoppedError with the run's fault where there is one, and
     KeyboardInterrupt after Ctrl-C or SIGTERM, once the engine is stopped.
     """
+    gc.freeze()  # what was imported lives on anyway: no collection need look at it again
     errors: list[BaseException] = []
     done = threading.Event()
 

@@ -51,11 +51,12 @@ def aggregate(
 ) -> Scores:
     """The scores of a record with `fields`, from its `verdicts` in any order."""
     readings = _by_template(fields, verdicts)
+    of_fields = [r for r in readings if r.kind is not ReplyKind.DOCUMENT_SCORE]
     signals = {r.template: r.signal for r in readings if r.signal is not None}
     return Scores(
         score=mean(signals.values()) if signals else None,
         explanation=_document_explanation(readings),
-        fields=tuple(_field_score(field, readings, scale) for field in fields),
+        fields=tuple([_field_score(field, of_fields, scale) for field in fields]),
         signals=signals,
         n_verdicts=len(readings),
         n_templates=len({v.template for v in verdicts}),

@@ -15,12 +15,12 @@ EXCERPT = 80
 class _Pattern(NamedTuple):
     """`regex` is searched only where one of `needles`, in lower case, occurs: that is cheap."""
 
-    needles: tuple[str, ...]
+    needles: frozenset[str]
     regex: re.Pattern[str]
 
 
 def _pattern(needles: str, regex: str) -> _Pattern:
-    return _Pattern(tuple(needles.split()), re.compile(regex, re.IGNORECASE))
+    return _Pattern(frozenset(needles.split()), re.compile(regex, re.IGNORECASE))
 
 
 _PATTERNS = (
@@ -55,6 +55,7 @@ _PATTERNS = (
     _pattern("score think", r"<\s*/?\s*(?:score|think)\s*>"),
     _pattern("untrusted_", r"<\s*/?\s*untrusted_"),
 )
+_NEEDLES = frozenset().union(*(pattern.needles for pattern in _PATTERNS))
 _INVISIBLE = re.compile("[\U000e0000-\U000e007f]")
 
 
@@ -84,11 +85,8 @@ def _strings(value: object) -> Iterator[str]:
 
 def _found(where: str, text: str) -> tuple[str, ...]:
     lowered = text.lower()
-    matches = [
-        pattern.regex.search(text)
-        for pattern in _PATTERNS
-        if any(needle in lowered for needle in pattern.needles)
-    ]
+    present = {needle for needle in _NEEDLES if needle in lowered}
+    matches = [p.regex.search(text) for p in _PATTERNS if present and present & p.needles]
     if not text.isascii():
         matches.append(_INVISIBLE.search(text))
-    return tuple(f'{where}: "{m[0][:EXCERPT]}"' for m in matches if m)
+    return tuple([f'{where}: "{m[0][:EXCERPT]}"' for m in matches if m])

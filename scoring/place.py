@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from schemas.reasons import FailureReason
 from schemas.scored import Decision, Scores, Usage
-from schemas.verdict import CallUsage, Facts, Verdict, VerdictStatus
+from schemas.verdict import Facts, Verdict, VerdictStatus
 from scoring.aggregate import ScoreScale, aggregate
 from scoring.routing import REVIEWED_FAILURES, RoutingRules, route
 
@@ -65,14 +65,10 @@ def total_usage(verdicts: Sequence[Verdict]) -> Usage:
     costs = [c.cost_usd for c in calls if c.cost_usd is not None]
     latencies = [c.latency_ms for c in calls if c.latency_ms is not None]
     return Usage(
-        calls=_total(calls, "attempts"),
-        prompt_tokens=_total(calls, "prompt_tokens"),
-        completion_tokens=_total(calls, "completion_tokens"),
-        cached_tokens=_total(calls, "cached_tokens"),
+        calls=sum([c.attempts for c in calls]),
+        prompt_tokens=sum([c.prompt_tokens for c in calls]),
+        completion_tokens=sum([c.completion_tokens for c in calls]),
+        cached_tokens=sum([c.cached_tokens for c in calls]),
         cost_usd=sum(costs) if costs else None,
         latency_ms=max(latencies, default=None),
     )
-
-
-def _total(calls: Sequence[CallUsage], name: str) -> int:
-    return sum(getattr(call, name) for call in calls)

@@ -37,7 +37,7 @@ def read_reply(template: Template, fields: Sequence[str], text: str) -> Reading:
     readings = [r for r in readings if r.has_signal]
     if not readings:
         raise _unparseable(f"no score for any field asked about in: {_excerpt(answer)}")
-    if any(_signals(r) != _signals(readings[0]) for r in readings[1:]):
+    if len(readings) > 1 and any(_signals(r) != _signals(readings[0]) for r in readings[1:]):
         raise _unparseable("the reply holds several verdicts that differ")
     return readings[0]
 
@@ -172,6 +172,8 @@ def _entry(entry: Any, score_key: str, alone: bool) -> tuple[Any, str | None]:
     """The raw score and explanation of one field; a bare score counts in a lone object only."""
     if not isinstance(entry, dict):
         return (entry if alone else None), None
+    if score_key in entry and "explanation" in entry:
+        return entry[score_key], _text(entry["explanation"])
     lowered = {k.casefold(): v for k, v in entry.items() if isinstance(k, str)}
     return lowered.get(score_key.casefold()), _text(lowered.get("explanation"))
 

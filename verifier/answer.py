@@ -95,7 +95,7 @@ def _read_completion(data: Mapping[str, Any]) -> Reply | Fault:
     if refusal:
         return Fault(Action.GIVE_UP, FailureReason.REFUSAL, refusal[:DETAIL_LENGTH])
     text = _text_of(message)
-    if not text.strip():
+    if not text:
         return _retry(FailureReason.EMPTY_RESPONSE, "the message has no content")
     usage = data.get("usage")
     return _with_usage(text, data.get("model"), usage if isinstance(usage, dict) else {})
@@ -123,6 +123,8 @@ def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _refusal(message: Mapping[str, Any]) -> str | None:
+    if message.get("refusal") is None and isinstance(message.get("content"), str):
+        return None
     found = [message.get("refusal"), *(p.get("refusal") for p in _parts(message))]
     return next((r for r in found if isinstance(r, str) and r), None)
 
@@ -130,6 +132,8 @@ def _refusal(message: Mapping[str, Any]) -> str | None:
 def _text_of(message: Mapping[str, Any]) -> str:
     """The content; where it is blank, tool-call arguments, else the reasoning field."""
     content = message.get("content")
+    if isinstance(content, str) and content and not content.isspace():
+        return content
     if not isinstance(content, str):
         texts = (p.get("text") for p in _parts(message) if p.get("type") in {"text", "output_text"})
         content = "".join(t for t in texts if isinstance(t, str))

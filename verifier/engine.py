@@ -8,7 +8,6 @@ import asyncio
 import atexit
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ import uvloop
 
 from schemas.errors import RunStoppedError
 from verifier.endpoint import Endpoint
+from verifier.mailbox import Mailbox
 from verifier.places import Gate, Places
 from verifier.pool import Pool
 from verifier.record_run import RecordRun
@@ -91,11 +91,10 @@ class Engine:
         self._states_lock = threading.Lock()
         self._stopped: str | None = None
         self._runs: set[RecordRun] = set()
-        self._inbox: deque[Callable[[], None]] = deque()
-        self._woken = False
         self._ticking = False
         self._session: aiohttp.ClientSession | None = None
         self.loop = uvloop.new_event_loop()
+        self._mailbox = Mailbox(self.loop)
         self._thread = threading.Thread(target=self._run, name="construct-beam-engine", daemon=True)
         self._thread.start()
 
@@ -143,15 +142,7 @@ class Engine:
         """
         if self._stopped is not None:
             raise RunStoppedError(self._stopped)
-        self._inbox.append(function)
-        if not self._woken:
-            self._woken = True
-            self.loop.call_soon_threadsafe(self._read_inbox)
-
-    def _read_inbox(self) -> None:
-        self._woken = False
-        while self._inbox:
-            self._inbox.popleft()()
+        self._mailbox.put(function)
 
     def add(self, run: RecordRun) -> None:
         """Watch the record's deadlines; for the loop's thread only."""
@@ -183,7 +174,7 @@ class Engine:
         self.loop.call_soon_threadsafe(self._fail_all, why)
 
     def _fail_all(self, why: str) -> None:
-        self._read_inbox()
+        self._mailbox.read()
         for run in list(self._runs):
             run.fail(RunStoppedError(why))
 

@@ -42,4 +42,16 @@ def _scored(
 
 def _with_evidence(record: Record, fields: tuple[FieldScore, ...]) -> tuple[FieldScore, ...]:
     document = Document(record.document, record.document_index)
-    return tuple(replace(f, evidence=document.find(record.value(f.field))) for f in fields)
+    return tuple(
+        [
+            FieldScore(
+                f.field,
+                f.score,
+                f.explanation,
+                document.find(record.value(f.field)),
+                f.graded,
+                f.audits,
+            )
+            for f in fields
+        ]
+    )

@@ -23,6 +23,7 @@ from scoring.aggregate import ScoreScale
 from scoring.routing import RoutingRules
 from scoring.templates import TemplateSet, builtin_templates
 from verifier.engine import get_engine
+from verifier.mailbox import Mailbox
 from verifier.record_verifier import RecordVerifier, Verified, prepare, resolve
 from verifier.score import score_verified
 from verifier.settings import VerifierSettings
@@ -73,9 +74,9 @@ class Scorer:
         Raises RecordError for what is no record and when no verifier gave a verdict,
         RunStoppedError when the endpoint cannot be used at all.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[ScoredRecord] = loop.create_future()
-        self._post(record, values, lambda r: loop.call_soon_threadsafe(resolve, future, r))
+        mailbox = Mailbox.of_running_loop()
+        future: asyncio.Future[ScoredRecord] = asyncio.get_running_loop().create_future()
+        self._post(record, values, lambda result: mailbox.put(lambda: resolve(future, result)))
         return await future
 
     def score_sync(
