@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import validator_for
+import jsonschema_rs
+from jsonschema_rs import Validator
 
 from schemas.arrow_json import dump_json
 from schemas.errors import RecordError
@@ -45,22 +45,32 @@ def _from_text(text: str) -> JsonSchema | None:
         text = dump_json(schema)
     if schema is None:
         return None
-    _check(schema)
+    if not isinstance(schema, dict | bool):
+        raise _invalid(f"json_schema must be a JSON object, not {type(schema).__name__}")
+    validator_of(text)
     return JsonSchema(text, schema)
 
 
-def _check(schema: Any) -> None:
-    if not isinstance(schema, dict | bool):
-        raise _invalid(f"json_schema must be a JSON object, not {type(schema).__name__}")
-    if isinstance(schema, bool):
-        return
+@lru_cache(maxsize=256)
+def validator_of(text: str) -> Validator:
+    """The compiled form of a schema, formats asserted.
+
+    Raises RecordError with reason `invalid_schema`, also for a `$ref` that leads nowhere; none is
+    fetched from another host.
+    """
     try:
-        validator_for(schema).check_schema(schema)
-    except SchemaError as error:
-        where = "/".join(map(str, error.absolute_path)) or "its root"
+        return jsonschema_rs.validator_for(
+            json.loads(text), validate_formats=True, retriever=_refuse
+        )
+    except jsonschema_rs.ValidationError as error:
+        where = "/".join(map(str, error.instance_path)) or "its root"
         raise _invalid(f"json_schema is invalid at {where}: {error.message}") from error
-    except RecursionError as error:
-        raise _invalid("json_schema is nested too deep") from error
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise _invalid(f"json_schema cannot be applied: {error}") from error
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"{uri} is not fetched")
 
 
 def _invalid(message: str) -> RecordError:

@@ -1,18 +1,10 @@
 """What routing must know of a record beside its scores."""
 
-import json
-from functools import lru_cache
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from jsonschema import FormatChecker
-from jsonschema.protocols import Validator
-from jsonschema.validators import validator_for
-from jsonschema_specifications import REGISTRY
-from referencing.exceptions import Unresolvable
-
-from schemas.errors import RecordError
-from schemas.reasons import FailureReason
+from schemas.json_schema import validator_of
 from schemas.record import Record
 from schemas.verdict import Facts
 from scoring.injection import instruction_like_text
@@ -22,10 +14,7 @@ MESSAGE_LENGTH = 200
 
 
 def facts_of(record: Record) -> Facts:
-    """The record's routing facts.
-
-    Raises RecordError (`invalid_schema`) when the schema cannot be applied at all.
-    """
+    """The record's routing facts."""
     return Facts(
         fields=record.fields,
         empty_fields=tuple(f for f in record.fields if is_empty(record.value(f))),
@@ -42,25 +31,24 @@ def is_empty(value: Any) -> bool:
 
 
 def schema_violations(record: Record) -> tuple[str, ...]:
-    """Where the output breaks its schema, `$.path: what is wrong`, at most MAX_VIOLATIONS.
-
-    Raises RecordError (`invalid_schema`) for a `$ref` that leads nowhere; none is fetched.
-    """
+    """Where the output breaks its schema, `$.path: what is wrong`, at most MAX_VIOLATIONS."""
     if record.json_schema is None:
         return ()
-    try:
-        errors = _validator(record.json_schema.text).iter_errors(json.loads(record.output_text))
-        return tuple(
-            f"{error.json_path}: {error.message[:MESSAGE_LENGTH]}"
-            for error in islice(errors, MAX_VIOLATIONS)
-        )
-    except (Unresolvable, RecursionError) as error:
-        raise RecordError(
-            FailureReason.INVALID_SCHEMA, f"json_schema cannot be applied: {error}"
-        ) from error
+    validator = validator_of(record.json_schema.text)
+    if validator.is_valid(record.output):
+        return ()
+    errors = islice(validator.iter_errors(record.output), MAX_VIOLATIONS)
+    return tuple([f"{_path(e.instance_path)}: {e.message[:MESSAGE_LENGTH]}" for e in errors])
 
 
-@lru_cache(maxsize=256)
-def _validator(schema_text: str) -> Validator:
-    schema = json.loads(schema_text)
-    return validator_for(schema)(schema, registry=REGISTRY, format_checker=FormatChecker())
+def _path(steps: Sequence[str | int]) -> str:
+    """`$.items[0].price`; a key with a dot or bracket is quoted."""
+    parts = [
+        f"[{step}]"
+        if isinstance(step, int)
+        else f".{step}"
+        if step.isidentifier()
+        else f"[{step!r}]"
+        for step in steps
+    ]
+    return "$" + "".join(parts)

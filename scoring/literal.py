@@ -1,19 +1,11 @@
 """Literal evidence as a judge: is each value found, does it fit its schema, is a null plausible?"""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
-
-from jsonschema import FormatChecker
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import validator_for
-from jsonschema_specifications import REGISTRY
-from referencing.exceptions import Unresolvable
 
 from schemas.evidence import NO_EVIDENCE, Evidence, EvidenceKind
+from schemas.json_schema import JsonSchema, validator_of
 from schemas.record import WHOLE_OUTPUT
 from scoring.evidence import Document
 
@@ -51,20 +43,17 @@ class Opinion:
 
 
 def assess(
-    document: Document,
-    output: object,
-    schema: Mapping[str, Any] | None,
-    fields: Sequence[str],
+    document: Document, output: object, schema: JsonSchema | None, fields: Sequence[str]
 ) -> dict[str, Opinion]:
     """An opinion on each of `fields`, top-level keys of `output` or `$` for the whole of it."""
-    return {field: _opinion(document, output, schema or {}, field) for field in fields}
+    broken = _violations(output, schema)
+    values = {f: output.get(f) if isinstance(output, dict) else output for f in fields}
+    return {f: _opinion(document, f, value, broken.get(f)) for f, value in values.items()}
 
 
-def _opinion(document: Document, output: object, schema: Mapping[str, Any], field: str) -> Opinion:
-    value = output.get(field) if isinstance(output, dict) else output
+def _opinion(document: Document, field: str, value: object, violation: str | None) -> Opinion:
     if value is None or value in ("", [], {}):
-        return _empty(document, field, _violation(value, schema, field))
-    violation = _violation(value, schema, field)
+        return _empty(document, field, violation)
     opinion = _found(document, value)
     if violation is None:
         return opinion
@@ -121,33 +110,13 @@ def _overlooked(text: str, field: str) -> str | None:
     return found[0] if found else None
 
 
-def _violation(value: object, schema: Mapping[str, Any], field: str) -> str | None:
-    """How `value` breaks its part of the schema, None where it fits or cannot be checked."""
-    part = schema if field == WHOLE_OUTPUT else _property(schema, field)
-    if not part:
-        return None
-    try:
-        validator = validator_for(schema)(
-            {**_definitions(schema), **part}, registry=REGISTRY, format_checker=FormatChecker()
-        )
-        error = next(validator.iter_errors(_plain(value)), None)
-    except (SchemaError, Unresolvable, RecursionError, re.error, TypeError, AttributeError):
-        return None
-    return None if error is None else error.message[:120]
-
-
-def _property(schema: Mapping[str, Any], field: str) -> Mapping[str, Any]:
-    properties = schema.get("properties")
-    part = properties.get(field) if isinstance(properties, dict) else None
-    return part if isinstance(part, dict) else {}
-
-
-def _definitions(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-
-
-def _plain(value: object) -> Any:
-    """`value` with floats for Decimals, which JSON schema checks need."""
-    return json.loads(
-        json.dumps(value, default=lambda v: float(v) if isinstance(v, Decimal) else str(v))
-    )
+def _violations(output: object, schema: JsonSchema | None) -> dict[str, str]:
+    """How fields break the schema, the first finding of each."""
+    found: dict[str, str] = {}
+    if schema is not None:
+        for error in validator_of(schema.text).iter_errors(output):
+            steps = error.instance_path
+            field = WHOLE_OUTPUT if not isinstance(output, dict) else steps[0] if steps else None
+            if field is not None:
+                found.setdefault(str(field), error.message[:120])
+    return found

@@ -15,7 +15,8 @@ from functools import lru_cache
 from typing import Any
 
 from schemas.arrow_json import dump_json
-from schemas.errors import ConstructBeamError
+from schemas.errors import ConstructBeamError, RecordError
+from schemas.json_schema import JsonSchema, parse_schema
 from schemas.record import parse_json
 from scoring.aggregate import harmonic_mean
 from scoring.evidence import Document
@@ -106,12 +107,12 @@ def _opinions(user: str) -> dict[str, Opinion]:
     return assess(Document(document[1]), output, schema, fields)
 
 
-def _schema(text: str) -> Mapping[str, Any] | None:
+def _schema(text: str) -> JsonSchema | None:
+    """The schema in its section; none, or one that a judge cannot apply, is no error here."""
     try:
-        schema = json.loads(text)
-    except ValueError:
+        return parse_schema(text)
+    except RecordError:
         return None
-    return schema if isinstance(schema, dict) else None
 
 
 def _weakest(opinions: Mapping[str, Opinion]) -> str:

@@ -43,6 +43,8 @@ NODE = {"$ref": "#/$defs/N", "$defs": {"N": {"type": "object"}}}
         ({**BASE, "json_schema": "{"}, R.INVALID_SCHEMA, "json_schema is not JSON"),
         ({**BASE, "json_schema": [1]}, R.INVALID_SCHEMA, "must be a JSON object, not list"),
         ({**BASE, "json_schema": {"properties": {"a": {"type": 5}}}}, R.INVALID_SCHEMA, "invalid at properties/a/type"),
+        ({**BASE, "json_schema": {"$ref": "#/$defs/No"}}, R.INVALID_SCHEMA, "'/$defs/No' does not exist"),
+        ({**BASE, "json_schema": {"$ref": "http://127.0.0.1:9/x"}}, R.INVALID_SCHEMA, "is not fetched"),
         ({**BASE, "generator": 5}, R.INVALID_RECORD, "generator must be text"),
     ],
 )  # fmt: skip

@@ -149,7 +149,7 @@ def test_recursive_schemas_are_applied() -> None:
     bad = record({"children": [{"children": [{"children": 5}]}]}, json_schema=schema)
     assert facts_of(good).schema_violations == ()
     assert facts_of(bad).schema_violations == (
-        "$.children[0].children[0].children: 5 is not of type 'array'",
+        '$.children[0].children[0].children: 5 is not of type "array"',
     )
 
 
