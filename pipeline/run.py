@@ -71,20 +71,23 @@ def prepare_run(flags: ScoreFlags) -> Run:
 
 
 def check_output(flags: ScoreFlags) -> None:
-    """Refuse a folder with a finished run or with files that are not ours.
+    """Refuse a folder with a finished run; what a killed run left in it is removed.
 
-    What a killed run left, and with --overwrite a finished one, is removed.
+    With --overwrite a finished run is removed, too. Raises UsageError.
     """
     folder = flags.output
-    if storage.exists(f"{folder}/{RUN_FILE}") and not flags.overwrite:
-        raise UsageError(
-            f"--output {folder} holds a finished run; name another folder, or add --overwrite"
-        )
-    storage.remove_files(f"{folder}/{RUN_FILE}")
-    for part in PARTS:
-        storage.remove_files(f"{folder}/{part}/part-*")
-    if flags.verdicts:
-        storage.remove_files(f"{flags.verdicts}/part-*")
+    try:
+        storage.make_folder(folder)
+        if storage.exists(f"{folder}/{RUN_FILE}") and not flags.overwrite:
+            raise UsageError(
+                f"--output {folder} holds a finished run; name another folder, or add --overwrite"
+            )
+        storage.remove_files(f"{folder}/{RUN_FILE}")
+        parts = [f"{folder}/{part}" for part in PARTS]
+        for part in [*parts, *([flags.verdicts] if flags.verdicts else [])]:
+            storage.remove_files(f"{part}/part-*")
+    except OSError as error:
+        raise UsageError(f"--output {folder} cannot be used: {error}") from error
 
 
 def build(pipeline: beam.Pipeline, run: Run) -> dict[str, beam.PCollection]:

@@ -1,5 +1,21 @@
 """Files by path: local, or on Google Cloud Storage for paths that begin with gs://."""
 
-from storage.paths import exists, expand, open_input, read_text, remove_files, write_text
+from storage.paths import (
+    exists,
+    expand,
+    make_folder,
+    open_input,
+    read_text,
+    remove_files,
+    write_text,
+)
 
-__all__ = ["exists", "expand", "open_input", "read_text", "remove_files", "write_text"]
+__all__ = [
+    "exists",
+    "expand",
+    "make_folder",
+    "open_input",
+    "read_text",
+    "remove_files",
+    "write_text",
+]

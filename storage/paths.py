@@ -50,6 +50,15 @@ def write_text(path: str, text: str) -> None:
     temporary.replace(target)
 
 
+def make_folder(path: str) -> None:
+    """Make a folder, with those above it, if it is not there. Raises OSError.
+
+    On gs:// there are none to make.
+    """
+    if not _is_gcs(path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
 def remove_files(pattern: str) -> None:
     """Delete the files that a path or glob names, if there are any. Raises OSError."""
     for path in expand(pattern):

@@ -25,8 +25,12 @@ def plan_input(pattern: str, wanted: Source, given_format: InputFormat | None) -
     dead letters of them. Raises UsageError when nothing matches, when columns conflict, and
     when one that is needed is missing.
     """
-    files = storage.expand(pattern)
-    if not files or not any(map(storage.exists, files)):
+    try:
+        files = storage.expand(pattern)
+        found = any(map(storage.exists, files))
+    except OSError as error:
+        raise UsageError(f"--input {pattern} cannot be looked at: {error}") from error
+    if not found:
         raise UsageError(f"--input {pattern}: no such file; name a file, a folder or a glob")
     source = replace(wanted, format=given_format or _format(pattern, files))
     if source.format is not InputFormat.PARQUET:

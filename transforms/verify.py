@@ -80,6 +80,7 @@ class Verify(beam.DoFn):
         self._engine = get_engine()
         self._verifier = RecordVerifier(self._engine, self._settings, self._templates)
         self._numbers = count()
+        self._warned = False
         self._reset()
 
     def start_bundle(self) -> None:
@@ -117,7 +118,13 @@ class Verify(beam.DoFn):
         except Exception as error:  # noqa: BLE001 - one record must not fail its neighbours
             return _unexpected(record, error)
 
+    def _warn_of_self_judgement(self, record: Record) -> None:
+        if not self._warned and record.generator == self._verifier.model:
+            self._warned = True
+            _log.warning("%s judges its own outputs: name another verifier", record.generator)
+
     def _start(self, prepared: Prepared, window: WindowedValue) -> None:
+        self._warn_of_self_judgement(prepared.record)
         places, done = self._verifier.places, self._done
         number = next(self._numbers)
 

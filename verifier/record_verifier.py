@@ -68,7 +68,7 @@ class RecordVerifier:
         self._engine = engine
         self._settings = settings
         self._templates = templates.templates
-        self._model = endpoint.model
+        self.model = endpoint.model
         self._template_set = template_set_version(templates)
         self._caller = Caller(engine, endpoint, settings)
         self._writer = RequestWriter(endpoint.model, self._templates)
@@ -178,7 +178,7 @@ class RecordVerifier:
             reason=reason,
             detail=detail,
             reply=self._kept(template, fields, reply),
-            model_asked=self._model,
+            model_asked=self.model,
             model_answered=reply.model if reply else None,
             template_set=self._template_set,
             usage=_usage(result, reply),

@@ -138,6 +138,7 @@ def test_rescore_names_the_bad_line(tmp_path: Path, line: str, message: str) -> 
         (["--input", "{corpus}", "--templates", "none"], "--templates none: no such folder"),
         (["--input", "{corpus}", "--verifier", "gpt-4"], "--verifier 'gpt-4' is not understood"),
         (["--input", "{corpus}", "--verifier", "openai:m"], "OPENAI_API_KEY is not set"),
+        (["--input", "{corpus}", "--output", "{corpus}"], "in.parquet cannot be used"),
     ],
 )
 def test_errors_name_the_thing_and_the_remedy(
@@ -147,8 +148,8 @@ def test_errors_name_the_thing_and_the_remedy(
     given = [a.format(tmp=tmp_path, corpus=corpus) for a in arguments]
     verifier = [] if "--verifier" in given else ["--verifier=embedded"]
     environment = {k: v for k, v in os.environ.items() if k != "OPENAI_API_KEY"}
-    output = f"--output={tmp_path / 'out'}"
-    done = construct_beam("score", *given, *verifier, output, env=environment)
+    output = [] if "--output" in given else [f"--output={tmp_path / 'out'}"]
+    done = construct_beam("score", *given, *verifier, *output, env=environment)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

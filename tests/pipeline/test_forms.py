@@ -1,5 +1,6 @@
 """Records of every form through read, score and write: nothing lost, nothing changed."""
 
+import gzip
 import json
 import sys
 from collections import Counter
@@ -25,8 +26,10 @@ from schemas.record import Record, clean
 from schemas.source import Source
 from schemas.verdict import Verdict
 from scoring.routing import RoutingRules
+from storage import gcs
 from tests.pipeline.test_run import RECORD, dead_letters, ids, read, run, write
 from tests.support.builders import TEMPLATE_NAMES, TEMPLATES, good_reply, verdict
+from tests.support.gcs import emulated_bucket
 from transforms.read_parquet import records_of
 from transforms.verify import VerifyRecords
 from verifier.record_verifier import Verified, prepare
@@ -389,3 +392,26 @@ def test_labels_are_unique_and_display_data_tells_settings(tmp_path: Path) -> No
     verify = VerifyRecords(flags.verifier_settings(), TEMPLATES)
     shown = DisplayData.create_from(verify).items
     assert {item.key: item.value for item in shown}["max_concurrency"] == flags.max_concurrency
+
+
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl", "in.jsonl.gz"])
+def test_input_on_gs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Parquet and JSON lines, packed or not, are read from gs:// as from a disk."""
+    row = {"id": "x", **RECORD}
+    local = tmp_path / name
+    if name.endswith("parquet"):
+        write(local, [row])
+    else:
+        line = (json.dumps(row) + "\n").encode()
+        local.write_bytes(gzip.compress(line) if name.endswith("gz") else line)
+    with emulated_bucket(monkeypatch) as bucket:
+        gcs.write_bytes(f"{bucket}/in/{name}", local.read_bytes())
+        for source in (f"{bucket}/in/{name}", f"{bucket}/in/", f"{bucket}/**/in.*"):
+            flags = {"input": source, "output": str(tmp_path / "out"), "overwrite": True}
+            prepared = prepare_run(ScoreFlags(verifier="embedded", **flags))
+            with beam.Pipeline(runner="FnApiRunner") as pipeline:
+                build(pipeline, prepared)
+            assert ids(tmp_path / "out") == Counter({"x": 1})
+        missing = ScoreFlags(verifier="embedded", input=f"{bucket}/no/*.parquet", output="o")
+        with pytest.raises(UsageError, match="no such file"):
+            prepare_run(missing)

@@ -1,14 +1,12 @@
 """Files by path, locally and on an emulated Google Cloud Storage: the same functions."""
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gcp_storage_emulator.server import create_server
 
 import storage
-from storage import gcs
+from tests.support.gcs import emulated_bucket
 
 
 @pytest.fixture(params=["local", "gs"])
@@ -18,15 +16,8 @@ def root(
     if request.param == "local":
         yield str(tmp_path)
         return
-    server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
-    server.start()
-    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
-    port = server._api._httpd.server_address[1]
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
-    gcs._client.cache_clear()
-    yield "gs://bucket/some/root"
-    gcs._client.cache_clear()
-    server.stop()
+    with emulated_bucket(monkeypatch) as bucket:
+        yield f"{bucket}/some/root"
 
 
 def test_written_text_is_read_back(root: str) -> None:

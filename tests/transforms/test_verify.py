@@ -28,7 +28,7 @@ from schemas.source import Source
 from scoring.prompt import data_block
 from scoring.routing import RoutingRules
 from tests.support.builders import TEMPLATES, record
-from tests.support.scripted import Script, scripted_server, target
+from tests.support.scripted import MODEL, Script, scripted_server, target
 from transforms.composite import VerifyScoreRoute
 from transforms.read import ReadRecords
 from transforms.score import ScoreRecords
@@ -240,6 +240,16 @@ def test_windows_and_timestamps_are_kept() -> None:
             )
             seen = out["verified"] | beam.Map(stamp)
             assert_that(seen, equal_to([("x0", 7, 0), ("x1", 17, 10), ("x2", 27, 20)]))
+
+
+def test_a_model_that_judges_itself_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The generator's name is the verifier's."""
+    own = [record({"a": i}, id=f"x{i}", generator=MODEL) for i in range(3)]
+    with scripted_server() as (server, _):
+        verify = dofn(server)
+        verify.setup()
+        bundle(verify, [*some("y"), *own])
+    assert caplog.text.count("judges its own outputs") == 1
 
 
 def test_a_fault_of_the_run_fails_the_bundle() -> None:
