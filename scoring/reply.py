@@ -76,13 +76,13 @@ def _document_reading(template: Template, text: str) -> Reading:
     return Reading(document_score=score, explanation=explanation, notes=_notes(note))
 
 
-def read_score(value: Any, scale: int | Mapping[str, float]) -> tuple[float | None, str | None]:
+def read_score(value: Any, scale: int | dict[str, float]) -> tuple[float | None, str | None]:
     """`value` on `scale` as a signal in [0, 1], and a note; None when it is no score.
 
     On a scale to 100, a number of at most 1 that is written with a decimal point is taken as a
     share of 1 already; a bare 1 is one of a hundred.
     """
-    if isinstance(scale, Mapping):
+    if isinstance(scale, dict):
         return _read_word(value, scale)
     number, top = _read_number(value)
     if number is None or not math.isfinite(number):
@@ -111,8 +111,10 @@ def _read_number(value: Any) -> tuple[int | float | None, int | None]:
     return (float(text) if "." in text else int(text)), (int(top) if top else None)
 
 
-def _read_word(value: Any, scale: Mapping[str, float]) -> tuple[float | None, str | None]:
+def _read_word(value: Any, scale: dict[str, float]) -> tuple[float | None, str | None]:
     if isinstance(value, str):
+        if value in scale:
+            return scale[value], None
         words = {word.casefold(): signal for word, signal in scale.items()}
         signal = words.get(" ".join(value.split()).strip(" .\"'*").casefold())
         if signal is not None:
@@ -136,7 +138,8 @@ def _field_reading(template: Template, fields: Sequence[str], value: Any, alone:
             continue
         raw, explanation = _entry(entry, template.score_key, alone)
         score, note = read_score(raw, template.scale)
-        notes.extend(_notes(note and f"{field}: {note}"))
+        if note:
+            notes.append(f"{field}: {note}")
         if score is None:
             continue
         if scores.setdefault(field, score) != score:
