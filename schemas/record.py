@@ -138,7 +138,7 @@ def parse_json(text: str | bytes) -> Any:
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     try:
-        value = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+        value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
@@ -174,6 +174,9 @@ def clean(value: Any) -> Any:
 
 def _refuse_constant(token: str) -> None:
     raise ValueError(f"{token} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
 
 
 def content_hash(messages: tuple[Message, ...], schema: str | None, output_text: str) -> str:

@@ -1,6 +1,7 @@
 """Verifying records: concurrent calls on the process's engine, one bundle's share at a time."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from itertools import count
 from queue import SimpleQueue
@@ -80,6 +81,7 @@ class Verify(beam.DoFn):
         self._engine = get_engine()
         self._verifier = RecordVerifier(self._engine, self._settings, self._templates)
         self._numbers = count()
+        self._metrics = _Metrics()
         self._warned = False
         self._reset()
 
@@ -149,7 +151,7 @@ class Verify(beam.DoFn):
             raise result
         if isinstance(result, BaseException):
             return _emit(_unexpected(finished.record, result), finished.window)
-        _count(result)
+        self._metrics.count(result)
         return _emit(result, finished.window)
 
     def _reset(self) -> None:
@@ -173,12 +175,23 @@ def _unexpected(record: Record, error: BaseException) -> DeadLetter:
     return lost_record(record, FailureReason.INVALID_RECORD, message)
 
 
-def _count(verified: Verified) -> None:
-    """Metrics of physical calls, on the bundle's own thread; a retried bundle counts again."""
-    for verdict in verified.verdicts:
-        outcome = verdict.reason.value if verdict.reason else VerdictStatus.OK.value
-        Metrics.counter(NAMESPACE, f"verdicts_{outcome}").inc()
-        Metrics.counter(NAMESPACE, "calls").inc(verdict.usage.attempts)
-        if verdict.usage.latency_ms is not None:
-            latency = int(verdict.usage.latency_ms)
-            Metrics.distribution(NAMESPACE, "call_latency_ms").update(latency)
+class _Metrics:
+    """Metrics of physical calls, kept by the bundle's own thread; a retried bundle counts again."""
+
+    def __init__(self) -> None:
+        self._calls = Metrics.counter(NAMESPACE, "calls")
+        self._latency = Metrics.distribution(NAMESPACE, "call_latency_ms")
+        self._verdicts = {
+            outcome: Metrics.counter(NAMESPACE, f"verdicts_{outcome}")
+            for outcome in (VerdictStatus.OK.value, *(r.value for r in FailureReason))
+        }
+
+    def count(self, verified: Verified) -> None:
+        """Count one record's calls."""
+        outcomes = Counter([v.reason.value if v.reason else "ok" for v in verified.verdicts])
+        for outcome, number in outcomes.items():
+            self._verdicts[outcome].inc(number)
+        self._calls.inc(sum([v.usage.attempts for v in verified.verdicts]))
+        for verdict in verified.verdicts:
+            if verdict.usage.latency_ms is not None:
+                self._latency.update(int(verdict.usage.latency_ms))
