@@ -13,6 +13,9 @@ import pytest
 from pipeline.run import build, prepare_run
 from pipeline.settings import ScoreFlags
 from schemas.errors import UsageError
+from tests.support.scripted import scripted_server, target
+from verifier import backoff
+from verifier.faults import FaultKind, Faults
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 RECORD = {
@@ -134,6 +137,41 @@ def test_a_good_file_among_broken_ones_is_scored(tmp_path: Path) -> None:
         "empty.parquet",
         "text.parquet",
     }
+
+
+def test_a_misbehaving_server_loses_nothing_and_accepts_nothing_thin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow, cut-off, rubbish and missing answers: every record is placed, and what is accepted
+    has enough verdicts, one graded rating and one audit a field, counted from the verdict log."""
+    monkeypatch.setattr(backoff, "BASE_S", 0.01)
+    kinds = set(FaultKind) - {FaultKind.AUTH, FaultKind.SLOW, FaultKind.RATE_LIMIT}
+    faults = Faults(dict.fromkeys(sorted(kinds), 0.04), seed=5)
+    rows: Rows = [{"id": f"r{i}", **RECORD} for i in range(60)]
+    out = tmp_path / "out"
+    with scripted_server(faults=faults, delay_ms=5) as (server, _):
+        summary = run(
+            write(tmp_path / "in.parquet", rows),
+            out,
+            verdicts=str(out / "verdicts"),
+            verifier=target(server),
+            attempt_timeout=0.5,
+            call_timeout=2,
+            record_timeout=4,
+            max_attempts=2,
+        )
+    assert ids(out) == Counter({row["id"]: 1 for row in rows})
+    good: dict[str, set[str]] = {}
+    for verdict in read(out, "verdicts"):
+        if verdict["status"] == "ok":
+            good.setdefault(verdict["record_id"], set()).add(verdict["template"])
+    accepted = [row["id"] for row in read(out, "auto_accept")]
+    assert 0 < len(accepted) < 60
+    assert summary["placed"]["auto_accept"] == len(accepted)
+    for record_id in accepted:
+        assert len(good[record_id]) >= 3
+        assert good[record_id] & {"fields_numeric", "fields_likert"}
+        assert good[record_id] & {"accuracy_audit", "confidence_audit"}
 
 
 def test_an_empty_file_gives_an_empty_run(tmp_path: Path) -> None:
