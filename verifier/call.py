@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from verifier.caller import Caller
     from verifier.record_run import RecordRun
 
-MakeBody = Callable[[Dialect], bytes]
+MakeBody = Callable[[Dialect, int], bytes]
+"""The request in a dialect, with the usual room for the reply times a factor."""
+
+MORE_ROOM = 2
+"""How much more room a reply gets that was cut off; it is asked for once more only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,8 @@ class Call:
     """A call on one record; it tells its record when it is done."""
 
     __slots__ = (
-        "_caller", "_expired", "_make_body", "_record", "_retry", "_started", "_task", "attempts",
-        "deadline", "fields", "result", "seconds", "template",
+        "_caller", "_expired", "_make_body", "_record", "_retry", "_room", "_started", "_task",
+        "attempts", "deadline", "fields", "result", "seconds", "template",
     )  # fmt: skip
 
     def __init__(
@@ -59,6 +63,7 @@ class Call:
         self._retry: asyncio.TimerHandle | None = None
         self._expired: str | None = None
         self._started = 0.0
+        self._room = 1
         self.template = template
         self.fields = fields
         self.attempts = 0
@@ -89,7 +94,7 @@ class Call:
         self.attempts += 1
         state.counters.requests += 1
         dialect = self._caller.dialect
-        outcome = await self._attempt(self._make_body(dialect))
+        outcome = await self._attempt(self._make_body(dialect, self._room))
         self.seconds += loop.time() - self._started
         if self.result is None:
             self._settle(outcome, dialect)
@@ -159,6 +164,10 @@ class Call:
             self._record.fail(RunStoppedError(fatal))
             return
         if outcome.action is Action.ADAPT and caller.adapt(outcome, sent):
+            self.queue()
+            return
+        if outcome.reason is FailureReason.TRUNCATED and self._room == 1:
+            self._room = MORE_ROOM
             self.queue()
             return
         wait = caller.wait_before_retry(outcome, self.attempts, self.seconds)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -37,11 +37,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """What an error answer says: its message, its codes and types, the parameter it names."""
+    """What an error answer says: its message, its codes and types, the parameter it names.
+
+    `headers` are those of the provider behind a gateway, which reports them in the body.
+    """
 
     message: str
     code: str
     parameter: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -59,9 +63,20 @@ def error_of(data: Mapping[str, Any] | None) -> ErrorBody | None:
     if isinstance(error, dict):
         codes = (error.get("code"), error.get("type"), error.get("status"))
         code = " ".join(str(c) for c in codes if c not in (None, ""))
-        return ErrorBody(str(error.get("message") or ""), code, str(error.get("param") or ""))
+        return ErrorBody(
+            str(error.get("message") or ""),
+            code,
+            str(error.get("param") or ""),
+            _headers_within(error),
+        )
     text = error or data.get("message") or data.get("detail")
     return ErrorBody(str(text), str(data.get("code") or ""), "")
+
+
+def _headers_within(error: Mapping[str, Any]) -> dict[str, str]:
+    metadata = error.get("metadata")
+    headers = metadata.get("headers") if isinstance(metadata, dict) else None
+    return {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
 
 
 def status_within(error: ErrorBody | None) -> int:
@@ -108,7 +123,9 @@ def read_error(status: int, headers: Mapping[str, str], error: ErrorBody, now: d
         return Fault(Action.STOP, FailureReason.QUOTA_EXHAUSTED, detail)
     for statuses, action, reason in _BY_STATUS:
         if status in statuses:
-            wait = retry_after(headers, now) if action is Action.RETRY else None
+            wait = None
+            if action is Action.RETRY:
+                wait = retry_after(headers, now) or retry_after(error.headers, now)
             return Fault(action, reason, detail, wait)
     return _refused_request(status, error, detail)
 
@@ -126,13 +143,47 @@ def _refused_request(status: int, error: ErrorBody, detail: str) -> Fault:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """The wait that `retry-after-ms` or `Retry-After` asks for, in seconds, None if none."""
-    milliseconds = _number(headers.get("retry-after-ms"))
+    """The wait that an answer's headers ask for, in seconds, None if none.
+
+    From `retry-after-ms`, else `Retry-After` (seconds or a date), else the longest of the
+    rate-limit resets that are exhausted.
+    """
+    lowered = {name.lower(): value for name, value in headers.items()}
+    milliseconds = _number(lowered.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    text = headers.get("Retry-After") or headers.get("retry-after")
+    text = lowered.get("retry-after")
     seconds = _number(text)
-    return seconds if seconds is not None else _seconds_until(text, now)
+    if seconds is None:
+        seconds = _seconds_until(text, now)
+    return seconds if seconds is not None else _reset(lowered, now)
+
+
+_RESET = re.compile(r"(?:x-)?ratelimit-reset(-requests|-tokens)?")
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_EPOCH_S, _EPOCH_MS = 1e9, 1e12
+
+
+def _reset(headers: Mapping[str, str], now: datetime) -> float | None:
+    """The longest wait for a limit of which nothing remains."""
+    waits = []
+    for name, value in headers.items():
+        match = _RESET.fullmatch(name)
+        if match and headers.get(name.replace("reset", "remaining"), "0").strip() == "0":
+            waits.append(_reset_seconds(value.strip(), now))
+    return max((wait for wait in waits if wait is not None and wait > 0), default=None)
+
+
+def _reset_seconds(text: str, now: datetime) -> float | None:
+    """`12`, `1m30s`, `20ms`, or a moment since 1970 in seconds or milliseconds."""
+    number = _number(text)
+    if number is None:
+        match = _DURATION.fullmatch(text)
+        hours, minutes, seconds, ms = (float(g or 0) for g in match.groups()) if match else [0] * 4
+        return hours * 3600 + minutes * 60 + seconds + ms / 1000 or None
+    if number >= _EPOCH_MS:
+        return number / 1000 - now.timestamp()
+    return number - now.timestamp() if number >= _EPOCH_S else number
 
 
 def _number(text: str | None) -> float | None:

@@ -140,7 +140,7 @@ class RecordVerifier:
     def _body_maker(
         self, template: Template, fields: tuple[str, ...], data: orjson.Fragment
     ) -> MakeBody:
-        return lambda dialect: self._writer.body(template, fields, data, dialect)
+        return lambda dialect, room: self._writer.body(template, fields, data, dialect, room)
 
     def _finish(
         self, prepared: Prepared, run: RecordRun, error: BaseException | None

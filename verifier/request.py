@@ -66,8 +66,12 @@ class RequestWriter:
         fields: tuple[str, ...],
         data_message: orjson.Fragment,
         dialect: Dialect,
+        room: int = 1,
     ) -> bytes:
-        """The request; a parameter that the dialect lacks is left out."""
+        """The request; a parameter that the dialect lacks is left out.
+
+        `room` is how many times the usual completion limit the reply may take.
+        """
         body: dict[str, Any] = {
             "model": self._model,
             "messages": (self._questions[template.name], data_message),
@@ -75,7 +79,7 @@ class RequestWriter:
         if dialect.temperature:
             body["temperature"] = 0
         if dialect.limit_key:
-            body[dialect.limit_key] = completion_limit(template.reply, fields)
+            body[dialect.limit_key] = room * completion_limit(template.reply, fields)
         response_format = self._format(template, fields, dialect.structure)
         if response_format is not None:
             body["response_format"] = response_format

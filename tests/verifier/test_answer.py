@@ -219,6 +219,15 @@ def test_refused_parameters_are_named(body: Any, parameter: str) -> None:
         ({"Retry-After": ""}, None),
         ({}, None),
         ({"retry-after": "86400"}, 86400.0),
+        ({"X-RateLimit-Reset": "1767225605000", "X-RateLimit-Remaining": "0"}, 5.0),
+        ({"X-RateLimit-Reset": "1767225605"}, 5.0),
+        ({"ratelimit-reset": "12"}, 12.0),
+        ({"x-ratelimit-reset-requests": "1m30s", "x-ratelimit-remaining-requests": "0"}, 90.0),
+        ({"x-ratelimit-reset-tokens": "20ms", "x-ratelimit-reset-requests": "1h2m3.5s"}, 3723.5),
+        ({"x-ratelimit-reset-requests": "1s", "x-ratelimit-remaining-requests": "7"}, None),
+        ({"x-ratelimit-reset-requests": "soon"}, None),
+        ({"X-RateLimit-Reset": "1767225500"}, None),
+        ({"retry-after": "2", "x-ratelimit-reset-requests": "9s"}, 2.0),
     ],
 )
 def test_retry_after(headers: dict[str, str], wait: float | None) -> None:
@@ -232,6 +241,14 @@ def test_the_wait_comes_with_the_fault(status: int) -> None:
     fault = read(status, {}, Retry_After="3")
     assert isinstance(fault, Fault)
     assert fault.wait == 3.0
+
+
+def test_a_gateways_wait_stands_in_the_body() -> None:
+    """An error under HTTP 200 with the provider's headers in it."""
+    headers = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767225605000"}
+    fault = read(200, error("Rate limit exceeded", code=429, metadata={"headers": headers}))
+    assert isinstance(fault, Fault)
+    assert (fault.reason, fault.wait) == (R.RATE_LIMITED, 5.0)
 
 
 def test_details_are_short_and_plain() -> None:

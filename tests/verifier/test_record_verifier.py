@@ -87,7 +87,7 @@ def test_five_good_verdicts() -> None:
         (FaultKind.RESET, R.PROVIDER_ERROR, 3),
         (FaultKind.CUT_OFF, R.PROVIDER_ERROR, 3),
         (FaultKind.EMPTY, R.EMPTY_RESPONSE, 3),
-        (FaultKind.TRUNCATED, R.TRUNCATED, 1),
+        (FaultKind.TRUNCATED, R.TRUNCATED, 2),
         (FaultKind.REFUSAL, R.REFUSAL, 1),
         (FaultKind.CONTENT_FILTER, R.CONTENT_FILTER, 1),
         (FaultKind.UNPARSEABLE, R.UNPARSEABLE, 1),
@@ -207,6 +207,22 @@ def test_a_refused_parameter_is_dropped_once_and_remembered(
         (second,) = verify(checker, one(2))
     assert (first.verdicts[0].usage.attempts, second.verdicts[0].usage.attempts) == (2, 1)
     assert all("temperature" not in r for r in script.requests)
+
+
+def test_a_cut_off_reply_is_asked_for_once_more_with_twice_the_room() -> None:
+    """Without the cut text in the prompt; the second answer counts."""
+    with scripted_server(faults=Faults({FaultKind.TRUNCATED: 0.5}, seed=2)) as (server, script):
+        results = verify(verifier(server, single("fields_numeric")), *(one(i) for i in range(8)))
+    by_attempts = {r.verdicts[0].usage.attempts: r.verdicts[0] for r in results}
+    assert set(by_attempts) == {1, 2}
+    limits = [r["max_tokens"] for r in script.requests]
+    assert set(limits) == {min(limits), 2 * min(limits)}
+    assert len({str(r["messages"]) for r in script.requests}) == 8
+    assert any(
+        r.verdicts[0].status is VerdictStatus.OK
+        for r in results
+        if r.verdicts[0].usage.attempts == 2
+    )
 
 
 def test_many_fields_are_asked_about_in_chunks() -> None:
