@@ -18,7 +18,7 @@ from schemas.reasons import FailureReason
 from scoring.templates import Template
 from verifier.answer import Reply, read_answer
 from verifier.fault import Action, Fault
-from verifier.request import Dialect
+from verifier.request import Dialect, Structure, unusual
 
 if TYPE_CHECKING:
     from verifier.caller import Caller
@@ -44,8 +44,8 @@ class Call:
     """A call on one record; it tells its record when it is done."""
 
     __slots__ = (
-        "_caller", "_expired", "_make_body", "_record", "_retry", "_room", "_started", "_task",
-        "attempts", "deadline", "fields", "result", "seconds", "template",
+        "_caller", "_enforced", "_expired", "_make_body", "_record", "_retry", "_room", "_started",
+        "_task", "attempts", "deadline", "fields", "result", "seconds", "template",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +64,7 @@ class Call:
         self._expired: str | None = None
         self._started = 0.0
         self._room = 1
+        self._enforced = Structure.JSON_SCHEMA
         self.template = template
         self.fields = fields
         self.attempts = 0
@@ -93,7 +94,7 @@ class Call:
         self.deadline = self._started + self._caller.attempt_seconds(self.seconds)
         self.attempts += 1
         state.counters.requests += 1
-        dialect = self._caller.dialect
+        dialect = self._caller.dialect.at_most(self._enforced)
         outcome = await self._attempt(self._make_body(dialect, self._room))
         self.seconds += loop.time() - self._started
         if self.result is None:
@@ -163,7 +164,7 @@ class Call:
         if fatal is not None:
             self._record.fail(RunStoppedError(fatal))
             return
-        if outcome.action is Action.ADAPT and caller.adapt(outcome, sent):
+        if outcome.action is Action.ADAPT and self._adapt(outcome, sent):
             self.queue()
             return
         if outcome.reason is FailureReason.TRUNCATED and self._room == 1:
@@ -177,6 +178,13 @@ class Call:
         caller.state.counters.retries += 1
         self.seconds += wait
         self._retry = caller.loop.call_later(wait, self.queue)
+
+    def _adapt(self, fault: Fault, sent: Dialect) -> bool:
+        """Give up what was refused: for this call if it is to blame, else for the endpoint."""
+        if fault.parameter == "response_format" and self._enforced and unusual(self.fields):
+            self._enforced = Structure(min(self._enforced, sent.structure) - 1)
+            return sent.structure is not Structure.NONE
+        return self._caller.adapt(fault, sent)
 
     def _done(self, outcome: Reply | Fault) -> None:
         if isinstance(outcome, Fault):

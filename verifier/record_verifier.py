@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -166,6 +166,8 @@ class RecordVerifier:
         self, prepared: Prepared, template: Template, fields: tuple[str, ...], result: CallResult
     ) -> Verdict:
         reading, reason, detail = _read(template, fields, result.outcome)
+        if prepared.record.notes:
+            reading = replace(reading, notes=(*prepared.record.notes, *reading.notes))
         reply = result.outcome if isinstance(result.outcome, Reply) else None
         return Verdict(
             record_id=prepared.record.id,

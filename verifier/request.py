@@ -1,5 +1,6 @@
 """The body of a chat-completions request, and what an endpoint has refused of it."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -13,6 +14,10 @@ from scoring.templates import Template
 
 MAX_FORMATS = 1000
 """How many reply schemas are kept: records of one corpus ask for few."""
+
+
+USUAL_FIELDS = 25
+_USUAL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 class Structure(IntEnum):
@@ -31,6 +36,10 @@ class Dialect:
     temperature: bool = True
     limit_key: str | None = "max_tokens"
 
+    def at_most(self, structure: Structure) -> "Dialect":
+        """The dialect with no more enforced than `structure`."""
+        return self if self.structure <= structure else replace(self, structure=structure)
+
     def without(self, parameter: str) -> "Dialect | None":
         """The dialect after a refusal of `parameter`, None when nothing is left to change."""
         if parameter == "temperature" and self.temperature:
@@ -41,6 +50,11 @@ class Dialect:
         if parameter == "response_format" and self.structure:
             return replace(self, structure=Structure(self.structure - 1))
         return None
+
+
+def unusual(fields: Sequence[str]) -> bool:
+    """Whether a provider may refuse a reply schema for these names, or for how many they are."""
+    return len(fields) > USUAL_FIELDS or not all(map(_USUAL_NAME.fullmatch, fields))
 
 
 class RequestWriter:

@@ -1,6 +1,7 @@
 """Verifying a record over a real loopback server: retries, deadlines, limits, stops."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -20,7 +21,7 @@ from verifier.bad_answers import json_answer
 from verifier.engine import Engine, close_engine, get_engine
 from verifier.faults import FaultKind, Faults
 from verifier.record_verifier import RecordVerifier, Verified, prepare
-from verifier.server import LocalServer
+from verifier.server import ChatServer, LocalServer
 from verifier.settings import VerifierSettings
 
 R = FailureReason
@@ -212,12 +213,12 @@ def test_a_refused_parameter_is_dropped_once_and_remembered(
 def test_a_cut_off_reply_is_asked_for_once_more_with_twice_the_room() -> None:
     """Without the cut text in the prompt; the second answer counts."""
     with scripted_server(faults=Faults({FaultKind.TRUNCATED: 0.5}, seed=2)) as (server, script):
-        results = verify(verifier(server, single("fields_numeric")), *(one(i) for i in range(8)))
+        results = verify(verifier(server, single("fields_numeric")), *(one(i) for i in range(40)))
     by_attempts = {r.verdicts[0].usage.attempts: r.verdicts[0] for r in results}
     assert set(by_attempts) == {1, 2}
     limits = [r["max_tokens"] for r in script.requests]
     assert set(limits) == {min(limits), 2 * min(limits)}
-    assert len({str(r["messages"]) for r in script.requests}) == 8
+    assert len({str(r["messages"]) for r in script.requests}) == 40
     assert any(
         r.verdicts[0].status is VerdictStatus.OK
         for r in results
@@ -252,6 +253,51 @@ def test_what_is_sent_holds_the_record_and_no_ground_truth() -> None:
         assert request["messages"][1]["content"].count(text) == 1
         assert '{"a":"{document}"}' in request["messages"][1]["content"]
         assert "SECRET-TRUTH" not in sent
+
+
+def test_how_a_record_was_read_is_noted_with_its_verdicts() -> None:
+    """An output that was a Python literal says so in every verdict."""
+    with scripted_server() as (server, _):
+        (result,) = verify(verifier(server), record("{'a': None}"))
+    assert all("output was a Python literal, not JSON" in v.reading.notes for v in result.verdicts)
+
+
+ODD = {"Total Amount (USD)": 1, "日期": "x", "tags[]": [], "k" * 70: 2}
+
+
+def test_keys_that_a_provider_refuses_cost_only_their_own_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A refused reply schema with odd keys steps down for that call alone; all fields are scored,
+    under their own names, and the next record's schema is sent as before."""
+    original = ChatServer._completion
+
+    def strict(self: Any, request: dict[str, Any]) -> dict[str, Any]:
+        wanted = request.get("response_format", {}).get("json_schema", {}).get("schema", {})
+        if any(
+            not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", key) for key in wanted.get("properties", {})
+        ):
+            raise BadRequestError("Invalid schema for response_format 'verdict'")
+        return original(self, request)
+
+    monkeypatch.setattr(ChatServer, "_completion", strict)
+    monkeypatch.setattr("verifier.server.error_answer", refused)
+    with scripted_server() as (server, script):
+        checker = verifier(server, single("fields_numeric"))
+        (odd,) = verify(checker, record(ODD))
+        (plain,) = verify(checker, one(1))
+    assert set(odd.verdicts[0].reading.field_scores) == set(ODD)
+    assert odd.verdicts[0].usage.attempts == 2
+    assert plain.verdicts[0].usage.attempts == 1
+    assert script.requests[-1]["response_format"]["type"] == "json_schema"
+
+
+class BadRequestError(Exception):
+    """What the server under test answers with HTTP 400."""
+
+
+def refused(_status: int, message: str, _code: str) -> Any:
+    return json_answer(400, {"error": {"message": message, "type": "invalid_request_error"}})
 
 
 def test_two_stages_share_the_limits_of_an_endpoint() -> None:
