@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 
@@ -144,8 +145,29 @@ def _decoded(array: pa.Array) -> list[Any]:
     return json_values(array.dictionary_decode())
 
 
+def _run_ends(array: pa.Array) -> list[Any]:
+    return json_values(pc.run_end_decode(array))
+
+
+def _extension(array: pa.Array) -> list[Any]:
+    """UUIDs as text and booleans as booleans; the values of other extension types as stored."""
+    if array.type.extension_name not in {"arrow.uuid", "arrow.bool8"}:
+        return json_values(array.storage)
+    return [v if v is None or isinstance(v, bool) else str(v) for v in array.to_pylist()]
+
+
+def _is_extension(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.BaseExtensionType)
+
+
 def _is_any_list(kind: pa.DataType) -> bool:
-    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
+    return bool(
+        pt.is_list(kind)
+        or pt.is_large_list(kind)
+        or pt.is_fixed_size_list(kind)
+        or pt.is_list_view(kind)
+        or pt.is_large_list_view(kind)
+    )
 
 
 def _is_any_binary(kind: pa.DataType) -> bool:
@@ -162,6 +184,8 @@ _CONVERTERS: list[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], list
     (pt.is_map, _map),
     (_is_any_list, _list),
     (pt.is_dictionary, _decoded),
+    (pt.is_run_end_encoded, _run_ends),
+    (_is_extension, _extension),
     (_is_any_binary, _binary),
     (pt.is_timestamp, _timestamp),
     (pt.is_date, _temporal),

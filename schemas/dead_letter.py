@@ -12,7 +12,7 @@ import orjson
 from schemas.arrow_json import dump_json, row_values
 from schemas.errors import RecordError
 from schemas.reasons import FailureReason
-from schemas.record import Record, invalid, record_values
+from schemas.record import Record, clean, invalid, record_values
 from schemas.row import Row
 
 
@@ -53,7 +53,7 @@ class DeadLetter:
         except UnicodeDecodeError:
             row["payload"] = base64.b64encode(self.payload).decode("ascii")
             row["payload_encoding"] = "base64"
-        return orjson.dumps(row)
+        return orjson.dumps(clean(row))
 
 
 def lost_record(
@@ -94,4 +94,7 @@ def original_payload(line: Mapping[str, Any]) -> bytes:
             FailureReason.UNREADABLE_FILE,
             f"this dead letter is a whole file: mend it and name it with --input: {payload}",
         )
-    return base64.b64decode(payload) if encoding == "base64" else payload.encode("utf-8")
+    try:
+        return base64.b64decode(payload) if encoding == "base64" else payload.encode("utf-8")
+    except ValueError as error:
+        raise invalid(f"the dead letter's payload is not {encoding}: {error}") from error

@@ -31,18 +31,22 @@ def parse_schema(value: Any) -> JsonSchema | None:
         return _from_text(value) if value.strip() else None
     if value is None:
         return None
-    return _from_text(dump_json(value))
+    try:
+        text = dump_json(value)
+    except (TypeError, RecursionError) as error:
+        raise _invalid(f"json_schema has no JSON form: {error}") from error
+    return _from_text(text)
 
 
 @lru_cache(maxsize=256)
 def _from_text(text: str) -> JsonSchema | None:
     try:
         schema = json.loads(text)
+        if isinstance(schema, dict) and isinstance(schema.get("json_schema"), dict):
+            schema = schema["json_schema"].get("schema", schema["json_schema"])
+            text = dump_json(schema)
     except (ValueError, RecursionError) as error:
         raise _invalid(f"json_schema is not JSON: {error}") from error
-    if isinstance(schema, dict) and isinstance(schema.get("json_schema"), dict):
-        schema = schema["json_schema"].get("schema", schema["json_schema"])
-        text = dump_json(schema)
     if schema is None:
         return None
     if not isinstance(schema, dict | bool):

@@ -8,7 +8,16 @@ from schemas.arrow_json import dump_json
 from schemas.errors import RecordError
 from schemas.json_schema import JsonSchema, parse_schema
 from schemas.reasons import FailureReason
-from schemas.record import DocumentFrom, Message, Record, clean, content_hash, invalid, parse_json
+from schemas.record import (
+    DocumentFrom,
+    Message,
+    Record,
+    check_depth,
+    clean,
+    content_hash,
+    invalid,
+    parse_json,
+)
 from schemas.row import Row
 
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
@@ -45,7 +54,7 @@ def _id(value: Any) -> str | None:
         return None
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise invalid(f"id must be text or an integer, not {type(value).__name__}")
-    return str(value)
+    return str(clean(value))
 
 
 def _optional_text(values: Mapping[str, Any], key: str) -> str | None:
@@ -85,7 +94,7 @@ def _message(value: Any, index: int) -> Message:
     if not isinstance(value, Mapping):
         raise invalid(f"messages[{index}] must be {{role, content}}")
     role, content = value.get("role"), value.get("content")
-    if role not in ROLES:
+    if not isinstance(role, str) or role not in ROLES:
         raise invalid(f"messages[{index}].role is {role!r}, not one of {', '.join(sorted(ROLES))}")
     if content is None:
         return Message(role, "")
@@ -102,10 +111,19 @@ def _output(value: Any) -> tuple[str, tuple[str, ...]]:
     if isinstance(value, str):
         text, notes = _output_text(value)
     else:
-        text = dump_json(clean(value))
+        text = _json_text(value)
     if text.strip() in {"", "null", "{}"}:
         raise RecordError(FailureReason.EMPTY_OUTPUT, "output is null or an empty object")
     return text, notes
+
+
+def _json_text(value: Any) -> str:
+    try:
+        text = dump_json(clean(value))
+        check_depth(text, value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise invalid(f"output has no JSON form: {error}") from error
+    return text
 
 
 def _output_text(text: str) -> tuple[str, tuple[str, ...]]:
@@ -126,7 +144,7 @@ def _output_text(text: str) -> tuple[str, tuple[str, ...]]:
 def _python_literal(text: str) -> Any:
     """A dict or list that pandas wrote with repr(), else None."""
     try:
-        value = ast.literal_eval(text.strip())
+        value = clean(ast.literal_eval(text.strip()))
         return value if isinstance(value, dict | list) and dump_json(value) else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None

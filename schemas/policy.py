@@ -1,6 +1,7 @@
 """The policy file: when a scored record may be accepted without a person looking at it."""
 
 import hashlib
+import json
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -61,7 +62,7 @@ class Policy(_Rules):
     @cached_property
     def version(self) -> str:
         """12 hex digits of the rules' hash; equal rules have equal versions."""
-        text = self.model_dump_json()
+        text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
@@ -58,7 +58,7 @@ class Message:
         """The message's text; parts that are no text (images) are left out."""
         if isinstance(self.content, str):
             return self.content
-        return "\n".join(str(p.get("text", "")) for p in self.content if p.get("type") == "text")
+        return "\n".join(str(p.get("text") or "") for p in self.content if p.get("type") == "text")
 
     @property
     def attachments(self) -> tuple[ContentPart, ...]:
@@ -141,9 +141,16 @@ def parse_json(text: str | bytes) -> Any:
         value = _DECODER.decode(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    except InvalidOperation:
+        raise ValueError("a number's exponent has too many digits") from None
+    check_depth(text, value)
+    return clean(value) if "\\ud" in text.lower() else value
+
+
+def check_depth(text: str, value: Any) -> None:
+    """Raise ValueError when `value`, of which `text` is the JSON, is nested beyond MAX_DEPTH."""
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
         raise ValueError(_TOO_DEEP)
-    return clean(value) if "\\ud" in text.lower() else value
 
 
 def _depth(value: Any) -> int:

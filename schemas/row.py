@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,10 +28,23 @@ class Row:
 
 
 def _to_ipc(batch: pa.RecordBatch) -> bytes:
+    columns = [_compact(column) for column in batch.columns]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+        writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=batch.schema))
     return bytes(sink.getvalue())
+
+
+def _compact(column: pa.Array) -> pa.Array:
+    """A column of one value without what IPC would send of its neighbours."""
+    kind = column.type
+    if pt.is_string_view(kind) or pt.is_binary_view(kind):
+        return pa.array(column.to_pylist(), kind)
+    if not pt.is_dictionary(kind):
+        return column
+    index = pa.array([0 if column[0].is_valid else None], kind.index_type)
+    values = column.dictionary.take(column.indices)
+    return pa.DictionaryArray.from_arrays(index, values, ordered=kind.ordered)
 
 
 def _from_ipc(data: bytes) -> Row:

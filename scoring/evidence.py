@@ -1,26 +1,28 @@
-"""Where a document supports a value: exactly, but for form, as a number, a date, or nearly."""
+"""Where a document supports a value: verbatim, but for form, as a number, a date, or nearly."""
 
-import re
-import unicodedata
-from bisect import bisect_right
-from collections.abc import Iterable
-from datetime import date
+from collections.abc import Iterable, Iterator
+from datetime import date, time
 from decimal import Decimal
 from functools import cached_property
-from itertools import accumulate
-
-from rapidfuzz import fuzz
 
 from schemas.evidence import NO_EVIDENCE, Evidence, EvidenceKind
-from scoring.quantities import Span, date_values, dates_in, number_values, numbers_in
+from scoring.evidence_dates import Moment, date_value, dates_in, times_in
+from scoring.evidence_figures import same_figures
+from scoring.evidence_numbers import number_values, numbers_in
+from scoring.evidence_places import Span, first_places
+from scoring.evidence_text import Words, folded_words, lowered, near, verbatim
 
-FUZZY_CUTOFF = 85.0
+FUZZY_CUTOFF = 0.85
 FUZZY_MIN_LENGTH = 5
-FUZZY_MAX_LENGTH = 300
-FUZZY_MAX_DOCUMENT = 200_000
-"""Beyond this many characters a document is not searched for near matches: it would be slow."""
+BY_CHARACTERS = 64
+BY_CHARACTERS_AT_MOST = 300
+BY_CHARACTERS_COST = 60_000_000
+"""Near matches are looked for by characters up to a length of 64, where that is linear; up to 300
+while the two lengths multiplied stay below this cost; else by words."""
+LONGEST_NUMBER = 400
+"""No document spells a number with more digits than this."""
 
-_WORD = re.compile(r"[\w\u0300-\u036f]+")
+_RANK = {kind: rank for rank, kind in enumerate(EvidenceKind)}
 
 
 class Document:
@@ -33,162 +35,142 @@ class Document:
     def find(self, value: object) -> Evidence:
         """The best evidence for `value`, of kind NONE where there is none.
 
-        For a list or an object it is that of its least supported leaf; null, empty values and
-        booleans have none.
+        For a list or an object it is that of its least supported leaf. Empty leaves need none;
+        booleans, which no document spells out, have none and do not count among other leaves.
         """
+        if not isinstance(value, list | tuple | dict):
+            return self._find_scalar(value)
+        weakest = NO_EVIDENCE
+        for leaf in leaves(value):
+            if isinstance(leaf, bool):
+                continue
+            evidence = self._find_scalar(leaf)
+            if evidence.kind is EvidenceKind.NONE:
+                return evidence
+            if weakest is NO_EVIDENCE or _support(evidence) < _support(weakest):
+                weakest = evidence
+        return weakest
+
+    def _find_scalar(self, value: object) -> Evidence:
         if isinstance(value, str):
-            return self._find_text(value)
-        if isinstance(value, bool) or value is None:
-            return NO_EVIDENCE
-        if isinstance(value, int | float | Decimal):
-            return self._find_number(value)
-        leaves = [self.find(leaf) for leaf in _leaves(value)]
-        return min(leaves, key=lambda e: e.similarity, default=NO_EVIDENCE)
+            return self._find_text(value.strip()) or NO_EVIDENCE
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            number = Decimal(value if isinstance(value, int) else str(value))
+            return self._find_number(number) or NO_EVIDENCE
+        return NO_EVIDENCE
 
-    def _find_text(self, value: str) -> Evidence:
-        wanted = value.strip()
+    def _find_text(self, wanted: str) -> Evidence | None:
         if not wanted:
-            return NO_EVIDENCE
-        span = self._exact(wanted)
-        if span is not None:
-            return self._evidence(EvidenceKind.EXACT, span)
-        numbers = number_values(wanted)
-        if numbers:
-            return self._first(EvidenceKind.NUMBER, (self._numbers.get(n) for n in numbers))
-        days = date_values(wanted)
-        if days:
-            return self._first(EvidenceKind.DATE, (self._dates.get(d) for d in days))
-        span = self._normalised(wanted)
-        if span is not None:
-            return self._evidence(EvidenceKind.NORMALISED, span)
-        return self._fuzzy(wanted)
+            return None
+        apart, touching = self._verbatim(wanted)
+        numbers, moment = number_values(wanted), date_value(wanted)
+        found = apart or self._number(wanted, numbers) or self._date(moment) or touching
+        if found is not None:
+            return found
+        if numbers or moment.days:
+            return self._same_words(wanted) if _is_figures(wanted) else None
+        return self._same_words(wanted) or self._nearly(wanted)
 
-    def _find_number(self, value: float | Decimal) -> Evidence:
-        span = self._exact(str(value))
-        if span is not None:
-            return self._evidence(EvidenceKind.EXACT, span)
-        number = value if isinstance(value, Decimal) else Decimal(str(value))
-        return self._first(EvidenceKind.NUMBER, [self._numbers.get(number)])
+    def _find_number(self, number: Decimal) -> Evidence | None:
+        if not number.is_finite() or abs(number.adjusted()) > LONGEST_NUMBER:
+            return None
+        written = format(number, "f")
+        apart, touching = self._verbatim(written)
+        return apart or self._number(written, [number]) or touching
 
-    def _exact(self, wanted: str) -> Span | None:
-        """The first place where `wanted` stands and is no part of a longer word or number."""
-        start = self.text.find(wanted)
-        while start >= 0:
-            end = start + len(wanted)
-            if not self._cuts(start) and not self._cuts(end):
-                return start, end
-            start = self.text.find(wanted, start + 1)
-        return None
+    def _verbatim(self, wanted: str) -> tuple[Evidence | None, Evidence | None]:
+        """The first place apart from other words; and the first that touches one, as in `RX12`."""
+        touching: Span | None = None
+        for span, apart in verbatim(self.text, wanted):
+            if apart:
+                return self._evidence(EvidenceKind.EXACT, span), None
+            touching = touching or span
+        return None, touching and self._evidence(EvidenceKind.EXACT, touching)
 
-    def _cuts(self, position: int) -> bool:
-        """Whether a boundary at `position` would cut a word or a number in two."""
-        if not 0 < position < len(self.text):
-            return False
-        before, after = self.text[position - 1], self.text[position]
-        if unicodedata.combining(after):
-            return True
-        if before.isdigit() and after.isdigit():
-            return True
-        if before in ".," and after.isdigit():
-            return position > 1 and self.text[position - 2].isdigit()
-        if before.isdigit() and after in ".,":
-            return self.text[position + 1 : position + 2].isdigit()
-        return _is_cased(before) and _is_cased(after)
+    def _number(self, written: str, values: Iterable[Decimal]) -> Evidence | None:
+        spans = [self._numbers[value] for value in values if value in self._numbers]
+        if not spans:
+            return None
+        start, end = min(spans)
+        same = self.text[start:end] == written
+        return self._evidence(EvidenceKind.EXACT if same else EvidenceKind.NUMBER, (start, end))
+
+    def _date(self, moment: Moment) -> Evidence | None:
+        """The date, if the time of day that goes with it stands in the document, too."""
+        spans = [self._dates[day] for day in moment.days if day in self._dates]
+        if not spans or (moment.clock is not None and moment.clock not in self._times):
+            return None
+        return self._evidence(EvidenceKind.DATE, min(spans))
+
+    def _same_words(self, wanted: str) -> Evidence | None:
+        """The same words, unless there is but one letter: `O+` is not `O-`."""
+        if sum(c.isalnum() for c in wanted) < min(2, len(wanted)):
+            return None
+        span = self._words.find(folded_words(wanted))
+        if span is None:
+            return None
+        same = self.text[slice(*span)] == wanted
+        return self._evidence(EvidenceKind.EXACT if same else EvidenceKind.NORMALISED, span)
+
+    def _nearly(self, wanted: str) -> Evidence | None:
+        """Nearly the same text; a near number, code or date in it is a mistake, not evidence."""
+        length = len(wanted)
+        if length < FUZZY_MIN_LENGTH:
+            return None
+        cost = length * len(self.text)
+        if length <= BY_CHARACTERS or (
+            length <= BY_CHARACTERS_AT_MOST and cost <= BY_CHARACTERS_COST
+        ):
+            found = near(self.text, self._lowered, wanted, FUZZY_CUTOFF)
+        else:
+            found = self._words.find_near(folded_words(wanted), FUZZY_CUTOFF)
+        if found is None or not same_figures(wanted, self.text[slice(*found.span)]):
+            return None
+        kind = EvidenceKind.NORMALISED if found.similarity == 1 else EvidenceKind.FUZZY
+        return self._evidence(kind, found.span, found.similarity)
 
     @cached_property
-    def _words(self) -> tuple[str, list[int], list[Span]]:
-        """The words, folded and joined by spaces; where each starts there, and in the text."""
-        matches = list(_WORD.finditer(self.text))
-        words = [_fold(m[0]) for m in matches]
-        starts = list(accumulate((len(w) + 1 for w in words), initial=1))
-        return f" {' '.join(words)} ", starts, [m.span() for m in matches]
-
-    def _normalised(self, wanted: str) -> Span | None:
-        """The same words, whatever their case, spacing, punctuation or Unicode form."""
-        words = [_fold(w) for w in _WORD.findall(wanted)]
-        if not words:
-            return None
-        folded, starts, spans = self._words
-        needle = f" {' '.join(words)} "
-        at = folded.find(needle)
-        if at < 0:
-            return None
-        first = bisect_right(starts, at + 1) - 1
-        last = bisect_right(starts, at + len(needle) - 2) - 1
-        return spans[first][0], spans[last][1]
+    def _words(self) -> Words:
+        return Words(self.text)
 
     @cached_property
     def _numbers(self) -> dict[Decimal, Span]:
-        found: dict[Decimal, Span] = {}
-        for span, values in numbers_in(self.text):
-            for value in values:
-                found.setdefault(value, span)
-        return found
+        return first_places(numbers_in(self.text))
 
     @cached_property
     def _dates(self) -> dict[date, Span]:
-        found: dict[date, Span] = {}
-        for span, values in dates_in(self.text):
-            for value in values:
-                found.setdefault(value, span)
-        return found
+        return first_places(dates_in(self.text))
+
+    @cached_property
+    def _times(self) -> frozenset[time]:
+        return frozenset(times_in(self.text))
 
     @cached_property
     def _lowered(self) -> str:
-        lowered = self.text.lower()
-        return lowered if len(lowered) == len(self.text) else self.text
-
-    def _fuzzy(self, wanted: str) -> Evidence:
-        """Nearly the same text; its digits must be the very same: a near number is a mistake."""
-        if not FUZZY_MIN_LENGTH <= len(wanted) <= min(FUZZY_MAX_LENGTH, len(self.text)):
-            return NO_EVIDENCE
-        if len(self.text) > FUZZY_MAX_DOCUMENT:
-            return NO_EVIDENCE
-        needle = wanted.lower() if len(wanted.lower()) == len(wanted) else wanted
-        match = fuzz.partial_ratio_alignment(needle, self._lowered, score_cutoff=FUZZY_CUTOFF)
-        if match is None or match.dest_end <= match.dest_start:
-            return NO_EVIDENCE
-        start, end = self._whole_words(match.dest_start, match.dest_end)
-        similarity = fuzz.ratio(needle, self._lowered[start:end])
-        if similarity < FUZZY_CUTOFF or _digits(self.text[start:end]) != _digits(wanted):
-            return NO_EVIDENCE
-        return self._evidence(EvidenceKind.FUZZY, (start, end), similarity / 100)
-
-    def _whole_words(self, start: int, end: int) -> Span:
-        """The span without blanks at its ends, and with the rest of words that it cuts."""
-        while start < end and self.text[start].isspace():
-            start += 1
-        while end > start and self.text[end - 1].isspace():
-            end -= 1
-        while start > 0 and self._cuts(start):
-            start -= 1
-        while end < len(self.text) and self._cuts(end):
-            end += 1
-        return start, end
-
-    def _first(self, kind: EvidenceKind, spans: Iterable[Span | None]) -> Evidence:
-        found = [span for span in spans if span is not None]
-        return self._evidence(kind, min(found)) if found else NO_EVIDENCE
+        return lowered(self.text)
 
     def _evidence(self, kind: EvidenceKind, span: Span, similarity: float = 1.0) -> Evidence:
         start, end = span
         return Evidence(kind, self.message_index, start, end, self.text[start:end], similarity)
 
 
-def _leaves(value: object) -> Iterable[object]:
-    """What a list or an object holds that is not empty."""
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [item for item in items if item is not None and item not in ("", [], {})]
+def leaves(value: object) -> Iterator[object]:
+    """The scalars in lists and objects, however deep, in order; null and blank text left out."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending.extend(reversed(item.values()))
+        elif isinstance(item, list | tuple):
+            pending.extend(reversed(item))
+        elif item is not None and not (isinstance(item, str) and not item.strip()):
+            yield item
 
 
-def _is_cased(char: str) -> bool:
-    """Whether a letter is of a script with upper and lower case, which writes words apart."""
-    return char.lower() != char.upper()
+def _support(evidence: Evidence) -> tuple[int, float]:
+    return -_RANK[evidence.kind], evidence.similarity
 
 
-def _fold(word: str) -> str:
-    return word.casefold() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
-
-
-def _digits(text: str) -> str:
-    return "".join(c for c in text if c.isdigit())
+def _is_figures(text: str) -> bool:
+    """Whether a text is groups of digits, as in a telephone number."""
+    return all(part.isdigit() for part in text.split(" "))

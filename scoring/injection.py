@@ -52,8 +52,8 @@ _PATTERNS = (
         "confidence_score incorrect_fields",
         r"[\"'](?:confidence_score|incorrect_fields)[\"']\s*:",
     ),
-    _pattern("score think", r"<\s*/?\s*(?:score|think)\s*>"),
-    _pattern("untrusted_", r"<\s*/?\s*untrusted_"),
+    _pattern("score think", r"<\s*(?:/\s*)?(?:score|think(?:ing)?)\s*>"),
+    _pattern("untrusted_", r"<\s*(?:/\s*)?untrusted_"),
 )
 _NEEDLES = frozenset().union(*(pattern.needles for pattern in _PATTERNS))
 _INVISIBLE = re.compile("[\U000e0000-\U000e007f]")

@@ -15,8 +15,11 @@ import orjson
 MAX_CANDIDATES = 20
 MAX_REPAIR_LENGTH = 1_000_000
 
+_LINE_END = re.compile(r"[^\S\n]*+(?:\n|```|\Z)")
 _OPENER = re.compile(r"[{\[]")
-_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[{}\[\]]""", re.DOTALL)
+_TOKEN = re.compile(
+    r"""\\.|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|[{}\[\]]""", re.DOTALL
+)
 
 
 def json_candidates(text: str) -> list[Any]:
@@ -29,10 +32,15 @@ def json_candidates(text: str) -> list[Any]:
         return json_candidates(whole) if whole != text else []
     if isinstance(whole, dict | list):
         return [whole]
-    found = [_tolerant(part) for part in _balanced(text)]
+    found = [_tolerant(text[start:stop]) for start, stop in _balanced(text)]
     if not any(found):
         found = [_tolerant(part) for part in _outermost(text)]
     return [value for value in found if value]
+
+
+def in_json(text: str, position: int) -> bool:
+    """Whether `position` is inside a JSON object or array of `text`."""
+    return any(start < position < stop for start, stop in _balanced(text))
 
 
 def _strict(text: str) -> Any:
@@ -60,8 +68,8 @@ def _repair(text: str) -> Any:
         return None
 
 
-def _balanced(text: str) -> Iterator[str]:
-    """The outermost `{…}` and `[…]` whose brackets close, quotes and escapes minded."""
+def _balanced(text: str) -> Iterator[tuple[int, int]]:
+    """Where the outermost `{…}` and `[…]` that close start and stop, quotes and escapes minded."""
     position = 0
     for _ in range(MAX_CANDIDATES):
         opener = _OPENER.search(text, position)
@@ -69,7 +77,7 @@ def _balanced(text: str) -> Iterator[str]:
             return
         stop = _closing(text, opener.start())
         if stop is not None:
-            yield text[opener.start() : stop]
+            yield opener.start(), stop
         position = stop or opener.end()
 
 
@@ -87,7 +95,12 @@ def _closing(text: str, start: int) -> int | None:
 
 
 def _outermost(text: str) -> Iterator[str]:
-    """From the first opening brace to the last closing one: for unescaped quotes inside."""
+    """From the first opening brace to the last closing one: for unescaped quotes inside.
+
+    None where something was cut off: a bracket stays open, or the last line goes on.
+    """
     start, stop = text.find("{"), text.rfind("}")
-    if 0 <= start < stop:
-        yield text[start : stop + 1]
+    part, rest = text[start : stop + 1], text[stop + 1 :]
+    closed = all(part.count(a) == part.count(b) for a, b in ("{}", "[]"))
+    if 0 <= start < stop and closed and _LINE_END.match(rest):
+        yield part

@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 
+from schemas.record import WHOLE_OUTPUT
+
 _SEPARATORS = re.compile(r"[\s_\-.]+")
 
 
@@ -36,8 +38,11 @@ class FieldNames:
         """Like `match`, then the one field whose path `name` leads into or out of.
 
         `address.city` and `items[0].price` mean the fields `address` and `items`; where the
-        fields are paths themselves, `city` means `address.city`.
+        fields are paths themselves, `city` means `address.city`. The whole output as one field
+        holds every path.
         """
+        if self._fields == {WHOLE_OUTPUT}:
+            return WHOLE_OUTPUT
         found = self.match(name)
         if found is not None:
             return found

@@ -11,15 +11,22 @@ from typing import Any
 
 from schemas.errors import RecordError
 from schemas.reasons import FailureReason
+from schemas.record import clean
 from schemas.verdict import Reading, ReplyKind
-from scoring.json_reply import json_candidates
+from scoring.json_reply import in_json, json_candidates
 from scoring.names import FieldNames
 from scoring.templates import AUDIT_CLEAR, AUDIT_FLAGGED, Template
 
-_SCORE_TAG = re.compile(r"<\s*score\s*>(.*?)<\s*/\s*score\s*>", re.IGNORECASE | re.DOTALL)
+_SCORE_TAG = re.compile(
+    r"<\s*score\s*>((?:(?!<\s*(?:/\s*)?score\s*>).)*+)<\s*/\s*score\s*>",
+    re.IGNORECASE | re.DOTALL,
+)
 _THINK_END = re.compile(r"<\s*/\s*think(?:ing)?\s*>", re.IGNORECASE)
 _THINK_START = re.compile(r"<\s*think(?:ing)?\s*>", re.IGNORECASE)
-_NUMBER = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*(?:%|/\s*(\d+))?\s*")
+_NUMBER = re.compile(r"([+-]?\d{1,18}(?:\.\d+)?)(?:\s*%|\s*/\s*(\d{1,18}))?")
+NOTE_LENGTH = 80
+"""How much of a reply's own text a note quotes."""
+
 _NAME_KEYS = ("field_name", "field", "name", "key")
 
 
@@ -30,7 +37,7 @@ def read_reply(template: Template, fields: Sequence[str], text: str) -> Reading:
     """
     if template.reply is ReplyKind.DOCUMENT_SCORE:
         return _document_reading(template, text)
-    _, answer = split_thinking(text)
+    answer = _answer(text)
     read = _READERS[template.reply]
     candidates = json_candidates(answer.strip())
     readings = [read(template, fields, value, len(candidates) == 1) for value in candidates]
@@ -50,6 +57,14 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     start = _THINK_START.match(text.lstrip())
     thinking = text[: end.start()].lstrip()
     return (thinking[start.end() :] if start else thinking).strip(), text[end.end() :]
+
+
+def _answer(text: str) -> str:
+    """What follows the reasoning; a `</think>` that the answer itself quotes ends none."""
+    end = _THINK_END.search(text)
+    if end and not _THINK_START.match(text.lstrip()) and in_json(text, end.start()):
+        return text
+    return split_thinking(text)[1]
 
 
 def _unparseable(message: str) -> RecordError:
@@ -85,15 +100,24 @@ def read_score(value: Any, scale: int | dict[str, float]) -> tuple[float | None,
     if isinstance(scale, dict):
         return _read_word(value, scale)
     number, top = _read_number(value)
-    if number is None or not math.isfinite(number):
-        return None, f"no_score: {value!r}"
+    if number is None or (isinstance(number, float) and not math.isfinite(number)):
+        return None, f"no_score: {_shown(value)}"
     if top is not None and top != scale:
-        return None, f"score_out_of_range: {value!r} is not on the scale 0-{scale}"
+        return None, f"score_out_of_range: {_shown(value)} is not on the scale 0-{scale}"
     if not 0 <= number <= scale:
-        return None, f"score_out_of_range: {value!r}"
+        return None, f"score_out_of_range: {_shown(value)}"
     if scale == 100 and isinstance(number, float) and number <= 1 and top is None:
-        return number, f"scale assumed to be 0-1: {value!r}"
+        return number, f"scale assumed to be 0-1: {_shown(value)}"
     return number / scale, None
+
+
+def _shown(value: Any) -> str:
+    """A raw score for a note: cut short, and only the type of what is no number or text."""
+    if isinstance(value, dict | list):
+        return type(value).__name__
+    if isinstance(value, int) and value.bit_length() > 64:
+        return "an integer of more than 64 bits"
+    return repr(value)[:NOTE_LENGTH]
 
 
 def _read_number(value: Any) -> tuple[int | float | None, int | None]:
@@ -102,7 +126,7 @@ def _read_number(value: Any) -> tuple[int | float | None, int | None]:
         return None, None
     if isinstance(value, int | float):
         return value, None
-    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    match = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None:
         return None, None
     text, top = match.groups()
@@ -119,7 +143,7 @@ def _read_word(value: Any, scale: dict[str, float]) -> tuple[float | None, str |
         signal = words.get(" ".join(value.split()).strip(" .\"'*").casefold())
         if signal is not None:
             return signal, None
-    return None, f"no_score: {value!r} is none of {', '.join(scale)}"
+    return None, f"no_score: {_shown(value)} is none of {', '.join(scale)}"
 
 
 def _notes(*notes: str | None) -> tuple[str, ...]:
@@ -131,10 +155,10 @@ def _field_reading(template: Template, fields: Sequence[str], value: Any, alone:
     scores: dict[str, float] = {}
     explanations: dict[str, str] = {}
     notes: list[str] = []
-    for name, entry in _entries(value, names):
+    for name, entry in _entries(_unwrapped(value, names), template.score_key):
         field = names.match(name)
         if field is None:
-            notes.append(f"unasked field ignored: {name}")
+            notes.append(f"unasked field ignored: {clean(name[:NOTE_LENGTH])}")
             continue
         raw, explanation = _entry(entry, template.score_key, alone)
         score, note = read_score(raw, template.scale)
@@ -149,14 +173,25 @@ def _field_reading(template: Template, fields: Sequence[str], value: Any, alone:
     return Reading(field_scores=scores, field_explanations=explanations, notes=tuple(notes))
 
 
-def _entries(value: Any, names: FieldNames) -> list[tuple[str, Any]]:
-    """(name, entry) pairs of an object by name, one in a wrapper, or a list of entries."""
+def _unwrapped(value: Any, names: FieldNames) -> Any:
+    """`value` without objects around it whose one key is no field."""
+    while isinstance(value, dict) and len(value) == 1:
+        (key, inner), *_ = value.items()
+        if names.match(key) is not None or not isinstance(inner, dict | list):
+            break
+        value = inner
+    return value
+
+
+def _entries(value: Any, score_key: str) -> list[tuple[str, Any]]:
+    """(name, entry) pairs of an object by name, or of a list of entries.
+
+    None of an object that is an entry itself, as is left of a reply that was cut off: its keys
+    are no fields, whatever the fields are called.
+    """
     if isinstance(value, dict):
-        if len(value) == 1:
-            (key, inner), *_ = value.items()
-            if names.match(key) is None and isinstance(inner, dict | list):
-                return _entries(inner, names)
-        return list(value.items())
+        bare = isinstance(value.get("explanation"), str) and score_key in value
+        return [] if bare and not isinstance(value[score_key], dict) else list(value.items())
     if isinstance(value, list):
         named = [(_name(entry), entry) for entry in value]
         return [(name, entry) for name, entry in named if name is not None]
@@ -172,7 +207,12 @@ def _name(entry: Any) -> str | None:
 
 
 def _entry(entry: Any, score_key: str, alone: bool) -> tuple[Any, str | None]:
-    """The raw score and explanation of one field; a bare score counts in a lone object only."""
+    """The raw score and explanation of one field.
+
+    In a lone object a bare score counts, and so does an entry that is JSON text once more.
+    """
+    if alone and isinstance(entry, str) and "{" in entry:
+        entry = next(iter(json_candidates(entry)), entry)
     if not isinstance(entry, dict):
         return (entry if alone else None), None
     if score_key in entry and "explanation" in entry:
@@ -182,7 +222,7 @@ def _entry(entry: Any, score_key: str, alone: bool) -> tuple[Any, str | None]:
 
 
 def _text(value: Any) -> str | None:
-    return value.strip() or None if isinstance(value, str) else None
+    return clean(value.strip()) or None if isinstance(value, str) else None
 
 
 def _audit_reading(template: Template, fields: Sequence[str], value: Any, alone: bool) -> Reading:  # noqa: ARG001 - one signature for both readers
@@ -218,7 +258,7 @@ def _flagged(listed: Sequence[Any], names: FieldNames) -> tuple[dict[str, str | 
         name = _name(entry)
         field = names.match_path(name) if name is not None else None
         if field is None:
-            unmatched.append(str(name))
+            unmatched.append(clean(str(name)))
             continue
         explanation = _text(entry.get("explanation")) if isinstance(entry, dict) else None
         flagged[field] = flagged.get(field) or explanation

@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,41 +32,56 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """The share of requests that each kind of fault hits; together at most 1.
+    """The share of requests that each kind of fault hits, and how long `slow` waits (ms).
 
-    Which ones is decided by a keyed hash of the body and of how often it was seen: the same
-    whatever the order of arrival, and a retry can fare better.
+    Which requests is decided by a keyed hash of the body and of how often it was seen: the same
+    whatever the order of arrival, and a retry can fare better. Raises ValueError for a rate
+    outside 0 to 1, and for rates that add up to more than 1.
     """
 
     rates: Mapping[FaultKind, float]
     seed: int = 0
-    _seen: Counter[bytes] = field(default_factory=Counter, repr=False, compare=False)
+    slow_ms: float = 2000.0
+    _seen: Counter[bytes] = field(default_factory=Counter, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if any(rate < 0 for rate in self.rates.values()) or sum(self.rates.values()) > 1:
-            raise ValueError("fault rates must be at least 0 and add up to at most 1")
+        for kind, rate in self.rates.items():
+            if not 0 <= rate <= 1:
+                raise ValueError(f"the rate of {kind.value} is {rate:g}; it goes from 0 to 1")
+        total = math.fsum(self.rates.values())
+        if total > 1:
+            raise ValueError(f"the rates add up to {total:g}; together they are at most 1")
 
     def draw(self, body: bytes) -> FaultKind | None:
-        """The fault of this request, None for a good answer."""
+        """The fault of this request, None for a good answer. Counts the body as seen."""
         if not self.rates:
             return None
         digest = hashlib.blake2b(body, digest_size=16).digest()
         self._seen[digest] += 1
-        text = f"{self.seed}:{self._seen[digest]}:{digest.hex()}".encode()
-        point = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
+        point = _point(self.seed, digest, self._seen[digest])
         for kind, rate in self.rates.items():
-            point -= rate
-            if point < 0:
+            if point < rate:
                 return kind
+            point -= rate
         return None
+
+
+def _point(seed: int, digest: bytes, times: int) -> float:
+    """A point in [0, 1); 53 bits, so that no rounding reaches 1."""
+    key = hashlib.blake2b(b"%d" % seed).digest()
+    drawn = hashlib.blake2b(digest + times.to_bytes(8), key=key, digest_size=8).digest()
+    return (int.from_bytes(drawn) >> 11) / 2**53
 
 
 def parse_faults(specs: Sequence[str], seed: int = 0) -> Faults:
     """Faults from `kind:rate` texts. Raises UsageError that names the nearest kind."""
     rates: dict[FaultKind, float] = {}
     for spec in specs:
-        kind, _, rate = spec.partition(":")
-        rates[_kind(kind)] = _rate(spec, rate)
+        name, _, rate = spec.partition(":")
+        kind = _kind(name)
+        if kind in rates:
+            raise UsageError(f"--fault {spec}: {kind.value} is given twice; give it once")
+        rates[kind] = _rate(spec, rate)
     try:
         return Faults(rates, seed)
     except ValueError as error:
@@ -77,7 +93,7 @@ def _kind(text: str) -> FaultKind:
         return FaultKind(text)
     except ValueError:
         kinds = [k.value for k in FaultKind]
-        nearest = difflib.get_close_matches(text, kinds, 1)
+        nearest = difflib.get_close_matches(text.lower(), kinds, 1)
         hint = f"did you mean {nearest[0]}?" if nearest else f"one of {', '.join(kinds)}"
         raise UsageError(f"--fault {text}: no such kind; {hint}") from None
 

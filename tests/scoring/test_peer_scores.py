@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scoring.aggregate import aggregate
-from tests.support.builders import verdict
+from tests.support.builders import verdicts_from_replies
 
 PEER_SCORES = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "peer_scores.jsonl"
 
@@ -18,7 +18,7 @@ def test_scores_and_explanations_match_the_peer() -> None:
     assert len(sets) == 200
     for case in sets:
         fields = tuple(case["output"])
-        scores = aggregate(fields, [verdict(t, fields, r) for t, r in case["replies"].items()])
+        scores = aggregate(fields, verdicts_from_replies(fields, case["replies"]))
         peer = case["peer"]
         assert scores.score == pytest.approx(peer["trust_score"], abs=1e-9)
         for field in scores.fields:

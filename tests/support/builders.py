@@ -73,3 +73,10 @@ def verdicts(fields: Sequence[str], replies: Mapping[str, str | None]) -> list[V
         verdict(name, fields, replies.get(name, good_reply(name, fields)))
         for name in TEMPLATE_NAMES
     ]
+
+
+def verdicts_from_replies(
+    fields: Sequence[str], replies: Mapping[str, str | None], **facts: Any
+) -> list[Verdict]:
+    """A verdict of each template in `replies` and of no other."""
+    return [verdict(name, fields, reply, **facts) for name, reply in replies.items()]

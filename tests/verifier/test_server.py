@@ -160,8 +160,9 @@ def test_faults_hit_their_share_whatever_the_order() -> None:
         ("zzz:0.1", "one of rate_limit"),
         ("hang", "write kind:rate"),
         ("hang:lots", "write kind:rate"),
-        ("hang:1.5", "at most 1"),
-        ("hang:-1", "at least 0"),
+        ("hang:1.5", "it goes from 0 to 1"),
+        ("hang:-1", "it goes from 0 to 1"),
+        ("hang:0.6,", "write kind:rate"),
     ],
 )
 def test_fault_specs_are_checked(spec: str, message: str) -> None:
