@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -85,12 +86,13 @@ def _list(array: pa.Array) -> list[Any]:
 
 
 def _map(array: pa.Array) -> list[Any]:
-    keys, items = json_values(array.keys), json_values(array.items)
-    offsets = array.offsets.to_pylist()
-    base = offsets[0] if offsets else 0
+    """Offsets, keys and items are those of the whole array, also where `array` is a slice."""
+    offsets = array.offsets.to_pylist() or [0]
+    first, last = offsets[0], offsets[-1]
+    keys, items = (json_values(part[first:last]) for part in (array.keys, array.items))
     rows: list[Any] = []
-    for i in range(len(array)):
-        span = slice(offsets[i] - base, offsets[i + 1] - base)
+    for start, stop in pairwise(offsets):
+        span = slice(start - first, stop - first)
         rows.append({_key(k): v for k, v in zip(keys[span], items[span], strict=True)})
     return _keep_nulls(array, rows)
 

@@ -1,4 +1,4 @@
-"""Each test that starts an engine or a server ends it, and leaves no thread behind."""
+"""Each test that starts an engine or an embedded verifier ends it, and leaves no thread behind."""
 
 import sys
 import threading
@@ -6,12 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
+OURS = {"construct-beam-engine", "construct-beam-server", "raw-server"}
+
 
 @pytest.fixture(autouse=True)
-def _no_engine_left() -> Iterator[None]:
+def _no_thread_left() -> Iterator[None]:
     yield
+    # Tests that never import the verifier do not wait for it to be imported here.
     engine = sys.modules.get("verifier.engine")
     if engine is not None:
         engine.close_engine()
-    names = [t.name for t in threading.enumerate()]
-    assert "construct-beam-engine" not in names
+    embedded = sys.modules.get("verifier.embedded")
+    while embedded is not None and embedded._servers:
+        embedded._servers.popitem()[1].stop()
+    assert not OURS & {t.name for t in threading.enumerate()}

@@ -27,6 +27,7 @@ from verifier.settings import VerifierSettings
 
 NAMESPACE = "construct_beam"
 WAIT_S = 0.05
+_OF_SETUP = {"_engine", "_verifier", "_numbers", "_metrics", "_warned", "_pending", "_done"}
 _log = logging.getLogger(__name__)
 
 
@@ -75,6 +76,10 @@ class Verify(beam.DoFn):
     def __init__(self, settings: VerifierSettings, templates: TemplateSet) -> None:
         self._settings = settings
         self._templates = templates
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels; a used instance leaves behind what `setup` made."""
+        return {k: v for k, v in self.__dict__.items() if k not in _OF_SETUP}
 
     def setup(self) -> None:
         """Get the engine of this process; the API key is read here."""

@@ -80,22 +80,26 @@ class Call:
             self._caller.state.pool.put(self)
 
     async def run(self) -> None:
-        """One attempt, on a worker of the pool."""
+        """One attempt, on a worker of the pool; what it raises ends the record."""
         self._record.release()
         if self.result is not None or self._record.delivered:
             return
+        try:
+            await self._try()
+        except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
+            self._record.fail(error)
+
+    async def _try(self) -> None:
+        """Send the request and settle what comes of it. Raises RunStoppedError when latched."""
         state, loop = self._caller.state, self._caller.loop
         self._started = loop.time()
-        try:
-            state.check(self._started)
-        except RunStoppedError as error:
-            self._record.fail(error)
-            return
+        state.check(self._started)
         self.deadline = self._started + self._caller.attempt_seconds(self.seconds)
         self.attempts += 1
         state.counters.requests += 1
-        dialect = self._caller.dialect.at_most(self._enforced)
-        outcome = await self._attempt(self._make_body(dialect, self._room))
+        dialect = self._caller.dialect
+        body = self._make_body(dialect.at_most(self._enforced), self._room)
+        outcome = await self._attempt(body)
         self.seconds += loop.time() - self._started
         if self.result is None:
             self._settle(outcome, dialect)
@@ -153,18 +157,21 @@ class Call:
             return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
         return read_answer(status, headers, answer)
 
-    def _settle(self, outcome: Reply | Fault, sent: Dialect) -> None:
-        """Be done, or be queued again now or later, or stop the run."""
+    def _settle(self, outcome: Reply | Fault, known: Dialect) -> None:
+        """Be done, or be queued again now or later, or stop the run.
+
+        `known` is what the endpoint's dialect was when the request was written.
+        """
         caller = self._caller
         if isinstance(outcome, Reply):
-            caller.state.succeeded()
+            caller.state.succeeded(self._started)
             self._done(outcome)
             return
         fatal = caller.fatal(outcome, self._record.record_id)
         if fatal is not None:
             self._record.fail(RunStoppedError(fatal))
             return
-        if outcome.action is Action.ADAPT and self._adapt(outcome, sent):
+        if outcome.action is Action.ADAPT and self._adapt(outcome, known):
             self.queue()
             return
         if outcome.reason is FailureReason.TRUNCATED and self._room == 1:
@@ -179,12 +186,13 @@ class Call:
         self.seconds += wait
         self._retry = caller.loop.call_later(wait, self.queue)
 
-    def _adapt(self, fault: Fault, sent: Dialect) -> bool:
+    def _adapt(self, fault: Fault, known: Dialect) -> bool:
         """Give up what was refused: for this call if it is to blame, else for the endpoint."""
-        if fault.parameter == "response_format" and self._enforced and unusual(self.fields):
-            self._enforced = Structure(min(self._enforced, sent.structure) - 1)
-            return sent.structure is not Structure.NONE
-        return self._caller.adapt(fault, sent)
+        if fault.parameter != "response_format" or not unusual(self.fields):
+            return self._caller.adapt(fault, known)
+        sent = known.at_most(self._enforced).structure
+        self._enforced = Structure(max(sent - 1, Structure.NONE))
+        return sent is not Structure.NONE
 
     def _done(self, outcome: Reply | Fault) -> None:
         if isinstance(outcome, Fault):

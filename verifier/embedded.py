@@ -73,7 +73,9 @@ _lock = threading.Lock()
 
 def _two(messages: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if isinstance(messages, list) and len(messages) == 2:
-        return messages[0], messages[1]
+        system, user = messages
+        if isinstance(system, Mapping) and isinstance(user, Mapping):
+            return system, user
     raise NotOurPromptError("the embedded verifier answers only construct-beam's own prompts")
 
 
@@ -101,8 +103,12 @@ def _opinions(user: str) -> dict[str, Opinion]:
     document = _DOCUMENT.search(user)
     if document is None or not {"output", "fields"} <= set(sections):
         raise NotOurPromptError("the prompt lacks a section")
-    fields = json.loads(sections["fields"])
-    output = parse_json(sections["output"])
+    try:
+        fields, output = json.loads(sections["fields"]), parse_json(sections["output"])
+    except ValueError as error:
+        raise NotOurPromptError(f"a section is no JSON: {error}") from error
+    if not isinstance(fields, list) or not fields:
+        raise NotOurPromptError("the prompt asks about no field")
     schema = _schema(sections.get("schema", ""))
     return assess(Document(document[1]), output, schema, fields)
 

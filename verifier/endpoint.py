@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
 
 from schemas.errors import UsageError
 from scoring.routing import LITERAL_EVIDENCE
@@ -12,6 +12,9 @@ OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_KEY_ENV = "OPENAI_API_KEY"
 EXAMPLES = "embedded, openai:gpt-4.1-mini or http://host:8000/v1#model"
 _PATH = "/chat/completions"
+_KEY_PARAMETERS = {
+    "access_token", "api-key", "api_key", "apikey", "key", "subscription-key", "token",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Endpoint:
     def headers(self) -> dict[str, str]:
         """The request headers, the key read from the environment now.
 
-        Raises UsageError when the variable is not set.
+        Raises UsageError when the variable is not set, or holds what no header can carry.
         """
         headers = {"Content-Type": "application/json"}
         if self.api_key_env is None:
@@ -43,6 +46,11 @@ class Endpoint:
             raise UsageError(
                 f"the environment variable {self.api_key_env} is not set: put the verifier's "
                 "API key there, or name another with --api_key_env"
+            )
+        if not (key.isascii() and key.isprintable()):
+            raise UsageError(
+                f"the environment variable {self.api_key_env} holds a line break or another "
+                "character that no API key has: copy the key again"
             )
         return headers | {"Authorization": f"Bearer {key}"}
 
@@ -62,8 +70,9 @@ def parse_endpoint(target: str, api_key_env: str | None = None) -> Endpoint:
 
 
 def _from_url(target: str, api_key_env: str | None) -> Endpoint:
-    parts = urlsplit(target)
-    if parts.username or parts.password:
+    parts = _split(target)
+    names = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    if parts.username or parts.password or names & _KEY_PARAMETERS:
         raise UsageError("--verifier: a URL with credentials in it is refused; use --api_key_env")
     if not parts.hostname:
         raise UsageError(f"--verifier {target}: the URL has no host")
@@ -71,6 +80,16 @@ def _from_url(target: str, api_key_env: str | None) -> Endpoint:
         raise UsageError(f"--verifier {target}: name the model after a #, like {target}#my-model")
     url = urlunsplit((parts.scheme, parts.netloc, _join(parts.path), parts.query, ""))
     return Endpoint(url, parts.fragment, api_key_env)
+
+
+def _split(target: str) -> SplitResult:
+    """The parts of a URL; one that cannot be parsed may hold credentials and is not repeated."""
+    try:
+        parts = urlsplit(target)
+        _ = parts.port
+    except ValueError:
+        raise UsageError(f"--verifier: this is no valid URL; use one like {EXAMPLES}") from None
+    return parts
 
 
 def _join(path: str) -> str:

@@ -76,10 +76,14 @@ class EndpointState:
             raise RunStoppedError(self.latched)
         self.latched_at = now
 
-    def succeeded(self) -> None:
-        """A call went through: the endpoint is well."""
-        self.latched = None
-        self.forbidden.clear()
+    def succeeded(self, started: float) -> None:
+        """A call that began at `started` went through: the endpoint is well.
+
+        One that was under way before the latch says nothing of what is sent after it.
+        """
+        if self.latched is None or started >= self.latched_at:
+            self.latched = None
+            self.forbidden.clear()
 
 
 class Engine:

@@ -55,7 +55,7 @@ class ErrorBody:
 
 def error_of(data: Mapping[str, Any] | None) -> ErrorBody | None:
     """The error object in a body, in any of the forms that providers use."""
-    if not data or ("error" not in data and "choices" in data):
+    if not data or ("choices" in data and not data.get("error")):
         return None
     error = data.get("error")
     if error is None and not any(k in data for k in ("message", "detail")):
@@ -64,7 +64,7 @@ def error_of(data: Mapping[str, Any] | None) -> ErrorBody | None:
         codes = (error.get("code"), error.get("type"), error.get("status"))
         code = " ".join(str(c) for c in codes if c not in (None, ""))
         return ErrorBody(
-            str(error.get("message") or ""),
+            str(error.get("message") or "") + _filtered(error),
             code,
             str(error.get("param") or ""),
             _headers_within(error),
@@ -73,16 +73,31 @@ def error_of(data: Mapping[str, Any] | None) -> ErrorBody | None:
     return ErrorBody(str(text), str(data.get("code") or ""), "")
 
 
+def _filtered(error: Mapping[str, Any]) -> str:
+    """The categories for which Azure's filter refused a prompt: ` (jailbreak, violence)`."""
+    inner = error.get("innererror")
+    result = inner.get("content_filter_result") if isinstance(inner, dict) else None
+    if not isinstance(result, dict):
+        return ""
+    names = [name for name, r in result.items() if isinstance(r, dict) and r.get("filtered")]
+    return f" ({', '.join(names)})" if names else ""
+
+
 def _headers_within(error: Mapping[str, Any]) -> dict[str, str]:
-    metadata = error.get("metadata")
+    """A gateway's report of its provider's headers; Google's RetryInfo as one of them."""
+    metadata, details = error.get("metadata"), error.get("details")
     headers = metadata.get("headers") if isinstance(metadata, dict) else None
-    return {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
+    found = {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {}
+    for detail in details if isinstance(details, list) else ():
+        if isinstance(detail, dict) and "retryDelay" in detail:
+            found["ratelimit-reset"] = str(detail["retryDelay"])
+    return found
 
 
 def status_within(error: ErrorBody | None) -> int:
     """The true status of an error that came with HTTP 200."""
-    codes = [int(word) for word in (error.code if error else "").split() if word.isdigit()]
-    return next((c for c in codes if 400 <= c <= 599), 500)
+    words = (error.code if error else "").split()
+    return next((int(word) for word in words if _ERROR_STATUS.fullmatch(word)), 500)
 
 
 def plain_text(body: bytes) -> str:
@@ -96,7 +111,9 @@ _CONTEXT = re.compile(
     r"(?:prompt|input|request).{0,20}too (?:long|large)|exceeds?.{0,30}(?:token|context)",
     re.DOTALL,
 )
-_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit|payment")
+_ERROR_STATUS = re.compile(r"[45][0-9][0-9]")
+_QUOTA = re.compile(r"exceeded your current quota|billing|credit|payment")
+_RATE_LIMIT = re.compile(r"rate_limit_exceeded|rate limit reached")
 _FILTER = re.compile(r"content_filter|content management policy|responsibleaipolicy|was filtered")
 _PARAMETERS = (
     ("response_format", re.compile(r"response_format|json_schema|json_object|guided|grammar")),
@@ -119,15 +136,34 @@ _BY_STATUS: tuple[tuple[frozenset[int], Action, FailureReason], ...] = (
 def read_error(status: int, headers: Mapping[str, str], error: ErrorBody, now: datetime) -> Fault:
     """The fault that an HTTP error answer stands for."""
     detail = f"HTTP {status}: {error.message or error.code}"[:DETAIL_LENGTH]
-    if _QUOTA.search(error.text) and status in {402, 403, 429}:
+    if _quota_is_spent(status, error, now):
         return Fault(Action.STOP, FailureReason.QUOTA_EXHAUSTED, detail)
     for statuses, action, reason in _BY_STATUS:
+        if status in statuses and action is Action.RETRY:
+            return _passing(status, headers, error, reason, now)
         if status in statuses:
-            wait = None
-            if action is Action.RETRY:
-                wait = retry_after(headers, now) or retry_after(error.headers, now)
-            return Fault(action, reason, detail, wait)
+            return Fault(action, reason, detail)
     return _refused_request(status, error, detail)
+
+
+def _quota_is_spent(status: int, error: ErrorBody, now: datetime) -> bool:
+    """Whether the account is out of credit. Rate limits speak of billing too, as the remedy;
+    but they name themselves, or say when to come back."""
+    if status == 402 or (status in {403, 429} and "insufficient_quota" in error.text):
+        return True
+    if status not in {403, 429} or not _QUOTA.search(error.text):
+        return False
+    return not _RATE_LIMIT.search(error.text) and retry_after(error.headers, now) is None
+
+
+def _passing(
+    status: int, headers: Mapping[str, str], error: ErrorBody, reason: FailureReason, now: datetime
+) -> Fault:
+    """A fault that may pass, with the wait that was asked for."""
+    wait = retry_after(headers, now) or retry_after(error.headers, now)
+    asks = f", asks to wait {wait:.12g} s" if wait else ""
+    detail = f"HTTP {status}{asks}: {error.message or error.code}"[:DETAIL_LENGTH]
+    return Fault(Action.RETRY, reason, detail, wait)
 
 
 def _refused_request(status: int, error: ErrorBody, detail: str) -> Fault:
@@ -197,7 +233,7 @@ def _number(text: str | None) -> float | None:
 def _seconds_until(text: str | None, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(text) if text else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
     if moment is None:
         return None

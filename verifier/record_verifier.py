@@ -114,11 +114,16 @@ class RecordVerifier:
         return await future
 
     def _start(self, prepared: Prepared, run: RecordRun) -> None:
-        """Queue all calls of a record."""
+        """Queue all calls of a record; one whose requests cannot be written ends with the error."""
         if run.delivered:
             return
         self._engine.add(run)
-        run.start(list(self._calls(prepared, run)))
+        try:
+            calls = list(self._calls(prepared, run))
+        except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
+            run.fail(error)
+        else:
+            run.start(calls)
 
     def _calls(self, prepared: Prepared, run: RecordRun) -> Iterator[Call]:
         fields = prepared.record.fields

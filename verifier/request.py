@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from schemas.arrow_json import dump_json
 from schemas.verdict import ReplyKind
 from scoring.prompt import DataBlock, completion_limit, question, user_content
 from scoring.templates import Template
@@ -112,7 +113,11 @@ class RequestWriter:
 
 
 def _message(role: str, content: Any) -> orjson.Fragment:
-    return orjson.Fragment(orjson.dumps({"role": role, "content": content}))
+    message = {"role": role, "content": content}
+    # Attachments may hold Decimals and large integers; plain text takes the faster way.
+    return orjson.Fragment(
+        orjson.dumps(message) if isinstance(content, str) else dump_json(message)
+    )
 
 
 def _response_format(

@@ -1,7 +1,6 @@
 """The record: which message is its document, and how JSON is read."""
 
 import json
-import pickle
 import re
 from decimal import Decimal
 from typing import Any
@@ -14,7 +13,7 @@ from schemas.errors import RecordError
 from schemas.parse_record import parse_record
 from schemas.reasons import FailureReason
 from schemas.record import MAX_DEPTH, DocumentFrom, Message, clean, parse_json, record_values
-from tests.support.builders import record
+from tests.support.builders import pickled, record
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -130,13 +129,13 @@ def test_a_record_is_made_again_from_its_values() -> None:
         generator="g",
     )
     assert parse_record(record_values(one)) == one
-    assert pickle.loads(pickle.dumps(one)) == one
+    assert pickled(one) == one
 
 
 def test_record_errors_keep_their_reason_between_processes() -> None:
     """A pickled error is the same error."""
     error = RecordError(FailureReason.INVALID_JSON, "m")
-    copy = pickle.loads(pickle.dumps(error))
+    copy = pickled(error)
     assert (copy.reason, copy.message, str(copy)) == (error.reason, "m", "m")
 
 

@@ -2,12 +2,12 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
+from schemas.verdict import Reading, Verdict
 from scoring.aggregate import ScoreScale, aggregate, harmonic_mean
-from tests.support.builders import good_reply, verdict, verdicts
+from tests.support.builders import TEMPLATE_NAMES, good_reply, verdict, verdicts
 
 AB = ("a", "b")
 
@@ -134,7 +134,19 @@ def verdict_names() -> list[str]:
     return [v.template for v in verdicts(AB, {})]
 
 
-def test_ties_go_by_name_of_template() -> None:
+@pytest.mark.parametrize("silent", range(5))
+def test_ties_go_by_name_of_template(silent: int) -> None:
+    """Of five equal signals the first that explains itself: in order of the templates' names."""
+    names = TEMPLATE_NAMES[silent:]
+    mute = Reading(document_score=1.0, field_scores={"a": 1.0})
+    given = verdicts(("a",), {})
+    given = [v if v.template in names else replace(v, reading=mute) for v in given]
+    expected = f"{TEMPLATE_NAMES[silent]} explains"
+    found = aggregate(("a",), given[::-1]).explanation
+    assert found == (f"a: {expected}" if "fields" in expected else expected)
+
+
+def test_ties_between_audits_go_by_name() -> None:
     """Of equally low signals, accuracy_audit's explanation comes first."""
     scores = aggregate(
         ("a",),
@@ -164,7 +176,71 @@ def test_the_next_lowest_explains_when_the_lowest_does_not() -> None:
     assert aggregate(AB, verdicts(AB, replies)).explanation == "doubt"
 
 
-def chunks(*replies: tuple[tuple[str, ...], str | None], template: str) -> list[Any]:
+def test_a_fields_explanation_is_that_of_its_lowest_signal_that_has_one() -> None:
+    """An audit's 0.1 is lower than a rating of 0.5; without a text the next lowest speaks."""
+    silent = json.dumps({"incorrect_fields": ["a"], "confidence_score": 5})
+    replies = {"fields_numeric": numeric(a=50, b=95), "accuracy_audit": silent}
+    a, b = aggregate(AB, verdicts(AB, replies)).fields
+    assert (a.explanation, b.explanation) == ("n a", "n b")
+    spoken = {**replies, "accuracy_audit": audit(5, "a")}
+    assert aggregate(AB, verdicts(AB, spoken)).fields[0].explanation == "audit a"
+
+
+@pytest.mark.parametrize(
+    ("missing", "total"),
+    [
+        # 0.7 0.4 0.2 and the rest 1: without one template, the mean is over the other four.
+        ((), (0.7 + 0.4 + 0.2 + 1 + 1) / 5),
+        (("document_critique",), (0.4 + 0.2 + 1 + 1) / 4),
+        (("accuracy_audit",), (0.7 + 0.2 + 1 + 1) / 4),
+        (("accuracy_audit", "confidence_audit"), (0.7 + 1 + 1) / 3),
+        (("fields_numeric", "fields_likert", "accuracy_audit", "confidence_audit"), 0.7),
+    ],
+)
+def test_a_missing_template_is_left_out_of_the_mean(missing: tuple[str, ...], total: float) -> None:
+    """It is neither 0 nor 0.5."""
+    replies: dict[str, str | None] = {
+        "document_critique": critique(70),
+        "accuracy_audit": audit(40),
+        "confidence_audit": audit(2, key="rating"),
+    }
+    scores = aggregate(AB, verdicts(AB, replies | dict.fromkeys(missing)))
+    assert scores.score == pytest.approx(total)
+    assert set(scores.signals).isdisjoint(missing)
+    assert (scores.n_verdicts, scores.n_templates) == (5 - len(missing), 5)
+
+
+def test_an_audit_without_a_list_gives_the_document_alone_a_signal() -> None:
+    """And one with a name that fits no field does: the fields get nothing from either."""
+    no_list = json.dumps({"explanation": "e", "confidence_score": 40})
+    odd = json.dumps({"explanation": "e", "incorrect_fields": ["zz"], "rating": 4})
+    scores = aggregate(AB, verdicts(AB, {"accuracy_audit": no_list, "confidence_audit": odd}))
+    assert (scores.signals["accuracy_audit"], scores.signals["confidence_audit"]) == (0.4, 0.4)
+    assert [(f.graded, f.audits) for f in scores.fields] == [(2, 0), (2, 0)]
+
+
+def test_an_audit_without_a_score_gives_fields_alone_signals() -> None:
+    """Its list counts, the document's mean is over the other four."""
+    listed = json.dumps({"explanation": "e", "incorrect_fields": ["a"]})
+    scores = aggregate(AB, verdicts(AB, {"accuracy_audit": listed}))
+    assert "accuracy_audit" not in scores.signals
+    # The mean of a's signals, 1 1 0.1 and 0.9, is 0.75: 0.7 above the range's start.
+    assert scores.fields[0].score == pytest.approx(0.001 + 0.998 * 0.7 / 0.9)
+
+
+@pytest.mark.parametrize("given", [[], [verdict("fields_numeric", AB, None)]])
+def test_nothing_makes_nothing(given: list[Verdict]) -> None:
+    """No verdicts, or none that is good: every score is null."""
+    scores = aggregate(AB, given)
+    assert (scores.score, scores.explanation, scores.signals) == (None, None, {})
+    assert [(f.field, f.score, f.explanation) for f in scores.fields] == [
+        ("a", None, None),
+        ("b", None, None),
+    ]
+    assert scores.n_verdicts == 0
+
+
+def chunks(*replies: tuple[tuple[str, ...], str | None], template: str) -> list[Verdict]:
     return [verdict(template, fields, reply) for fields, reply in replies]
 
 
@@ -189,7 +265,18 @@ def test_a_missing_chunk_takes_the_document_signal_away(template: str) -> None:
 def test_an_audit_in_chunks_is_as_good_as_its_worst() -> None:
     """The lowest chunk's score and explanation stand for the document."""
     given = chunks((("a",), audit(95)), (("b",), audit(5, "b")), template="accuracy_audit")
-    assert aggregate(AB, given).signals == {"accuracy_audit": 0.05}
+    scores = aggregate(AB, given)
+    assert scores.signals == {"accuracy_audit": 0.05}
+    assert [f.score for f in scores.fields] == pytest.approx([0.999, 0.001])
+    assert scores.explanation == "audited"
+
+
+def test_a_chunk_that_lacks_a_field_is_like_a_missing_one() -> None:
+    """The template's document signal is over all fields or not at all."""
+    given = chunks((("a",), numeric(a=80)), (("b", "c"), numeric(b=40)), template="fields_numeric")
+    scores = aggregate(("a", "b", "c"), given)
+    assert scores.signals == {}
+    assert [f.score is None for f in scores.fields] == [False, False, True]
 
 
 def test_the_order_of_verdicts_does_not_matter() -> None:

@@ -1,20 +1,20 @@
 """Routing: acceptance is earned, and every reason for review has its case."""
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from schemas.policy import AcceptRules, Policy, ReviewRules, parse_policy
+from schemas.policy import AcceptRules, Policy, ReviewRules
 from schemas.reasons import FailureReason, Route
 from schemas.scored import Decision
-from schemas.verdict import Verdict, VerdictStatus
-from scoring.place import Placement, Unscorable, place
+from schemas.verdict import Verdict
+from scoring.aggregate import aggregate
+from scoring.place import Placement, place
 from scoring.routing import RoutingRules
-from tests.support.builders import TEMPLATE_NAMES, good_reply, verdicts
+from tests.support.builders import good_reply, verdict, verdicts, verdicts_from_replies
 
 AB = ("a", "b")
 DEFAULT = RoutingRules(Policy())
@@ -51,6 +51,7 @@ LOW_B = {"fields_numeric": json.dumps({"a": {"score": 99}, "b": {"score": 0}})}
 ODD_NAME = json.dumps({"explanation": "", "incorrect_fields": ["zzz"], "confidence_score": 99})
 
 LITERAL = [replace(v, model_answered="literal-evidence") for v in verdicts(AB, {})]
+ONE_LITERAL = [replace(LITERAL[0], model_answered=None, model_asked="literal-evidence"), *verdicts(AB, {})[1:]]  # fmt: skip
 THIN = {"thin_field:a", "thin_field:b"}
 
 
@@ -87,8 +88,21 @@ THIN = {"thin_field:a", "thin_field:b"}
         (lost("document_critique", FailureReason.BUDGET_EXHAUSTED), DEFAULT, {"budget_exhausted"}),
         (verdicts(AB, {}), RoutingRules(Policy(), shadow=True), {"shadow"}),
         (LITERAL, DEFAULT, {"literal_evidence_only"}),
+        (ONE_LITERAL, DEFAULT, {"literal_evidence_only"}),
         (verdicts(AB, {"fields_numeric": None, "fields_likert": None}), DEFAULT, THIN),
         (verdicts(AB, {"accuracy_audit": None, "confidence_audit": None}), DEFAULT, THIN),
+        (
+            verdicts(
+                AB, {"document_critique": None, "fields_likert": None, "accuracy_audit": None}
+            ),
+            DEFAULT,
+            {"too_few_verdicts"},
+        ),
+        (
+            with_facts(verdicts(AB, {}), schema_violations=("$.a: x", "$.a: y", "$['b c']: z: w")),
+            DEFAULT,
+            {"schema_violation:$.a", "schema_violation:$['b c']"},
+        ),
     ],
 )
 def test_each_reason(given: list[Verdict], routing: RoutingRules, reasons: set[str]) -> None:
@@ -96,7 +110,88 @@ def test_each_reason(given: list[Verdict], routing: RoutingRules, reasons: set[s
     decision = decide(given, routing)
     assert decision.route is Route.HUMAN_REVIEW
     assert set(decision.reasons) == reasons
+    assert len(decision.reasons) == len(reasons)
     assert decision.review_probability == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "routing"),
+    [
+        (verdicts(AB, {"document_critique": None}), DEFAULT),
+        (verdicts(AB, {"fields_numeric": None, "confidence_audit": None}), DEFAULT),
+        (verdicts(AB, {"document_critique": "<score>30</score>"}), DEFAULT),  # 4.3 / 5 = 0.86
+        (verdicts(AB, LOW_B), rules(document=0.5, fields={"b": 0.5})),
+        (verdicts(AB, {"document_critique": "<score>0</score>"}), rules(document=0)),
+        (verdicts(AB, {}), rules(required=("a", "b"))),
+        (with_facts(verdicts(AB, {}), empty_fields=("a",)), rules(required=("b",))),
+        (
+            with_facts(verdicts(AB, {}), schema_violations=("$.a: x",)),
+            RoutingRules(Policy(review=ReviewRules(schema_violations=False))),
+        ),
+        (
+            with_facts(verdicts(AB, {}), instruction_like_text=("x",)),
+            RoutingRules(Policy(review=ReviewRules(instruction_like_text=False))),
+        ),
+        (LITERAL, RoutingRules(Policy(), accept_literal_evidence=True)),
+    ],
+)
+def test_what_is_no_reason(given: list[Verdict], routing: RoutingRules) -> None:
+    """Enough is enough, and a policy may allow more."""
+    assert decide(given, routing) == Decision(Route.AUTO_ACCEPT, (), 0.0, ())
+
+
+def test_every_reason_is_told() -> None:
+    """One does not hide the others."""
+    given = with_facts(verdicts(AB, LOW_B), empty_fields=("a",), instruction_like_text=("x",))
+    routing = RoutingRules(Policy(accept=AcceptRules(required=("a",))), shadow=True)
+    assert set(decide(given, routing).reasons) == {
+        "shadow",
+        "document_below_threshold",
+        "field_below_threshold:b",
+        "required_field_missing:a",
+        "instruction_like_text",
+    }
+
+
+def test_a_score_at_its_threshold_suffices() -> None:
+    """At least, not more than; the next greater threshold is missed."""
+    given = verdicts(AB, LOW_B)
+    scores = aggregate(AB, given)
+    document, low = scores.score, scores.fields[1].score
+    assert document is not None
+    assert low is not None
+    met = rules(document=document, fields={"b": low})
+    assert decide(given, met).route is Route.AUTO_ACCEPT
+    missed = rules(
+        document=math.nextafter(document, 1), fields={"default": 0, "b": math.nextafter(low, 1)}
+    )
+    assert decide(given, missed).reasons == ("document_below_threshold", "field_below_threshold:b")
+
+
+@pytest.mark.parametrize(
+    ("templates", "reasons"),
+    [
+        (("document_critique", "fields_numeric"), ()),
+        (("accuracy_audit", "confidence_audit"), ()),
+        (("fields_likert", "accuracy_audit"), ()),
+        (("document_critique",), ("unscored_field:a", "unscored_field:b")),
+    ],
+)
+def test_a_set_is_asked_for_what_it_has(
+    templates: tuple[str, ...], reasons: tuple[str, ...]
+) -> None:
+    """A set without audits, or without ratings, cannot be thin of them; fields must be scored."""
+    given = verdicts_from_replies(AB, {name: good_reply(name, AB) for name in templates})
+    assert decide(given).reasons == reasons
+
+
+def test_chunks_of_one_template_count_once() -> None:
+    """Two chunks and another template are two verdicts of the three that are needed."""
+    replies = {"accuracy_audit": good_reply("accuracy_audit", AB), "confidence_audit": None}
+    chunks = [verdict("fields_numeric", (f,), good_reply("fields_numeric", (f,))) for f in AB]
+    missing = dict.fromkeys(("document_critique", "fields_likert"))
+    given = [*verdicts_from_replies(AB, {**replies, **missing}), *chunks]
+    assert decide(given).reasons == ("too_few_verdicts",)
 
 
 def test_an_unscored_field_is_never_accepted() -> None:
@@ -107,42 +202,6 @@ def test_an_unscored_field_is_never_accepted() -> None:
     decision = decide(given)
     assert "unscored_field:b" in decision.reasons
     assert decision.untrustworthy_fields == ("b",)
-
-
-@pytest.mark.parametrize(
-    ("templates", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4), (10, 6), (15, 9)]
-)
-def test_min_verdicts_defaults_to_three_fifths(templates: int, needed: int) -> None:
-    """0.6 of the templates in the set, rounded up."""
-    assert AcceptRules().verdicts_needed(templates) == needed
-
-
-@pytest.mark.parametrize("reason", FailureReason)
-def test_without_any_verdict(reason: FailureReason) -> None:
-    """A dead letter, but for what a person should look at."""
-    given = [replace(v, reason=reason) for v in verdicts(AB, dict.fromkeys(TEMPLATE_NAMES))]
-    placed = place("r", given[0].facts, given, DEFAULT)
-    if reason in {
-        FailureReason.REFUSAL,
-        FailureReason.CONTENT_FILTER,
-        FailureReason.BUDGET_EXHAUSTED,
-    }:
-        assert isinstance(placed, Placement)
-        assert placed.scores.score is None
-        assert reason.value in placed.decision.reasons
-    else:
-        assert isinstance(placed, Unscorable)
-        assert placed.reason is reason
-
-
-def test_the_commonest_reason_is_the_dead_letters() -> None:
-    """Three time-outs and two refusals: timeout."""
-    given = verdicts(AB, dict.fromkeys(TEMPLATE_NAMES))
-    kinds = [FailureReason.TIMEOUT] * 3 + [FailureReason.REFUSAL] * 2
-    given = [replace(v, reason=r) for v, r in zip(given, kinds, strict=True)]
-    placed = place("r", given[0].facts, given, DEFAULT)
-    assert isinstance(placed, Unscorable)
-    assert placed.reason is FailureReason.TIMEOUT
 
 
 def audited(rate: float, salt: str = "s") -> RoutingRules:
@@ -166,10 +225,32 @@ def test_the_audit_sample_is_a_stable_share() -> None:
     assert sample(audited(0.2, "other")) != one
 
 
+def test_every_worker_audits_the_same_ids() -> None:
+    """The hash is ours, not the process's: these ids, today and later."""
+    given = verdicts(AB, {})
+    chosen = [i for i in range(20) if decide(given, audited(0.2), f"r{i}").reasons]
+    assert chosen == [2, 8, 15]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.1), (0.1, 0.4), (0.4, 1.0)])
+def test_a_higher_rate_audits_those_and_more(low: float, high: float) -> None:
+    """At 0 none is audited, at 1 each one."""
+    given = verdicts(AB, {})
+
+    def sample(rate: float) -> set[int]:
+        return {i for i in range(300) if decide(given, audited(rate), f"r{i}").reasons}
+
+    assert sample(low) < sample(high)
+    assert len(sample(0.0)) == 0
+    assert len(sample(1.0)) == 300
+
+
 def test_what_a_rule_reviews_is_no_audit_sample() -> None:
     """An audit samples only what would have been accepted."""
     given = verdicts(AB, {"document_critique": "<score>0</score>"})
-    assert decide(given, audited(1.0)).reasons == ("document_below_threshold",)
+    decision = decide(given, audited(1.0))
+    assert decision.reasons == ("document_below_threshold",)
+    assert decision.review_probability == 1.0
 
 
 def test_untrustworthy_fields_are_lowest_first() -> None:
@@ -184,78 +265,3 @@ def test_untrustworthy_fields_are_lowest_first() -> None:
         "confidence_audit": None,
     }
     assert decide(verdicts(fields, replies)).untrustworthy_fields == ("c", "b", "a")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("accept: {document: 2}", "accept.document"),
-        ("accept: {fields: {default: -1}}", "accept.fields.default"),
-        ("accept: {min_verdicts: 0}", "accept.min_verdicts"),
-        ("reviw: {}", "reviw"),
-        ("review: {audit_rate: 0.1}", "audit_salt"),
-        ("- a", "must hold a mapping"),
-        ("a: [", "not YAML"),
-    ],
-)
-def test_a_policy_that_is_wrong_is_refused_by_key(text: str, message: str) -> None:
-    """The error names the file and the key."""
-    with pytest.raises(Exception, match=message) as error:
-        parse_policy(text, "policy.yaml")
-    assert "policy.yaml" in str(error.value)
-
-
-def test_an_empty_policy_is_the_default() -> None:
-    """No key is needed; equal rules have equal versions, other rules another."""
-    assert parse_policy("", "p") == Policy()
-    assert parse_policy("accept: {document: 0.85}", "p").version == Policy().version
-    assert parse_policy("accept: {document: 0.86}", "p").version != Policy().version
-
-
-def _replies() -> st.SearchStrategy[dict[str, str | None]]:
-    """Each of five replies: good, missing, cut off, garbage, about one field, or the wrong kind."""
-
-    def of(name: str) -> st.SearchStrategy[str | None]:
-        good = good_reply(name, AB)
-        return st.sampled_from(
-            [
-                good,
-                good,
-                good,
-                None,
-                good[: len(good) // 2],
-                "garbage",
-                good_reply(name, ("a",)),
-                good_reply(name, AB, 0.0),
-                "{}",
-                good_reply("fields_numeric", AB),
-                ODD_NAME,
-            ]
-        )
-
-    return st.fixed_dictionaries({name: of(name) for name in TEMPLATE_NAMES})
-
-
-@given(replies=_replies())
-def test_losing_replies_never_leads_to_acceptance(replies: dict[str, str | None]) -> None:
-    """Accepted means: enough verdicts, and for each field one graded rating and one audit."""
-    given = verdicts(AB, replies)
-    placed = place("r", given[0].facts, given, DEFAULT)
-    if isinstance(placed, Unscorable) or placed.decision.route is Route.HUMAN_REVIEW:
-        return
-    good = [v for v in given if v.status is VerdictStatus.OK]
-    assert len(good) >= 3
-    for field in AB:
-        scored_by = {v.template for v in good if field in v.reading.field_scores}
-        assert scored_by & {"fields_numeric", "fields_likert"}
-        assert scored_by & {"accuracy_audit", "confidence_audit"}
-
-
-@given(replies=_replies(), dropped=st.sets(st.sampled_from(TEMPLATE_NAMES)))
-def test_scores_stay_in_range(replies: dict[str, str | None], dropped: set[str]) -> None:
-    """Every score is null or within [0, 1]."""
-    given = verdicts(AB, {**replies, **dict.fromkeys(dropped)})
-    placed = place("r", given[0].facts, given, DEFAULT)
-    if isinstance(placed, Placement):
-        scores = [placed.scores.score, *(f.score for f in placed.scores.fields)]
-        assert all(s is None or 0 <= s <= 1 for s in scores)

@@ -1,8 +1,9 @@
 """Small builders that tests share."""
 
 import json
+import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from schemas.errors import RecordError
 from schemas.parse_record import parse_record
@@ -14,6 +15,8 @@ from scoring.templates import builtin_templates
 
 TEMPLATES = builtin_templates()
 TEMPLATE_NAMES = TEMPLATES.names
+
+T = TypeVar("T")
 
 
 def record(output: Any, **values: Any) -> Record:
@@ -80,3 +83,9 @@ def verdicts_from_replies(
 ) -> list[Verdict]:
     """A verdict of each template in `replies` and of no other."""
     return [verdict(name, fields, reply, **facts) for name, reply in replies.items()]
+
+
+def pickled(value: T) -> T:
+    """`value` as another process gets it."""
+    copy: T = pickle.loads(pickle.dumps(value))  # noqa: S301 - these are our own bytes
+    return copy

@@ -92,7 +92,8 @@ def target(server: LocalServer) -> str:
 class Says:
     """One HTTP answer: `body` is bytes as they are, or what becomes JSON.
 
-    `ends` is how: whole, `cut` off before its end, or never (`hang`).
+    `ends` is how: whole, `cut` off before its end, or never: silent (`hang`), or with a blank line
+    every now and then (`trickle`). It comes after `delay_s`, and once `when` is true.
     """
 
     status: int = 200
@@ -100,6 +101,7 @@ class Says:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
     ends: str = "whole"
+    when: Callable[[], bool] = lambda: True
 
     @property
     def data(self) -> bytes:
@@ -135,7 +137,7 @@ class RawServer:
     """Answers as its plan says, and keeps what was asked."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        self.plan = plan
         self.asked: list[Asked] = []
         self.in_flight = 0
         self.peak = 0
@@ -166,19 +168,34 @@ class RawServer:
     async def _answer(self, request: web.Request, raw: bytes) -> web.StreamResponse:
         asked = Asked(len(self.asked) + 1, dict(request.headers), raw, orjson.loads(raw))
         self.asked.append(asked)
-        says = self._plan(asked) or says_good(asked.body)
+        says = self.plan(asked) or says_good(asked.body)
         await asyncio.sleep(says.delay_s)
+        while not says.when():  # noqa: ASYNC110 - other requests bring it about
+            await asyncio.sleep(0.01)
         if says.ends == "whole":
             return web.Response(status=says.status, body=says.data, headers=says.headers)
         response = web.StreamResponse(status=says.status, headers=says.headers)
-        response.content_length = len(says.data) + 100
+        response.content_length = len(says.data) + 10_000
         await response.prepare(request)
         await response.write(says.data)
         if says.ends == "hang":
             await asyncio.Event().wait()
+        while says.ends == "trickle":
+            await response.write(b"\n")
+            await asyncio.sleep(0.02)
         if request.transport is not None:
             request.transport.close()
         return response
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread is about to bring about."""
+    pause = threading.Event()
+    for _ in range(1000):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it did not happen")
 
 
 def says_good(request: Mapping[str, Any], confidence: float = 0.97) -> Says:

@@ -42,7 +42,16 @@ def test_urls_are_joined(target: str, url: str) -> None:
         ("openai:", "names no model"),
         ("http://host.example/v1", "name the model after a #"),
         ("https://user:secret@host.example/v1#m", "credentials"),
+        ("https://secret@host.example/v1#m", "credentials"),
+        ("https://user:secret@host.example/v1", "credentials"),
+        ("https://host.example/v1?key=secret#m", "credentials"),
+        ("https://host.example/v1?api-version=1&API-Key=secret#m", "credentials"),
+        ("https://host.example/v1?access_token=secret", "credentials"),
         ("http:///v1#m", "no host"),
+        ("http://host.example:99999/v1#m", "no valid URL"),
+        ("http://host.example:secret/v1#m", "no valid URL"),
+        ("http://[::1/v1#m", "no valid URL"),
+        ("", "not understood"),
     ],
 )
 def test_bad_targets_are_refused(target: str, message: str) -> None:
@@ -62,6 +71,43 @@ def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch
     assert endpoint.headers()["Authorization"] == "Bearer sk-marker"
     assert "sk-marker" not in repr(endpoint)
     assert "Authorization" not in parse_endpoint("http://h.example#m").headers()
+
+
+@pytest.mark.parametrize("key", ["sk-secret\nx", "sk-secret\x00", "sk-secret\N{EM DASH}x"])
+def test_a_key_that_no_header_can_carry_is_refused(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line break or a typographic dash from copying: said before anything is sent."""
+    monkeypatch.setattr("verifier.endpoint.os.environ", {"MY_KEY": key})
+    with pytest.raises(UsageError, match="MY_KEY") as error:
+        parse_endpoint("openai:m", "MY_KEY").headers()
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "env", "expected"),
+    [
+        ("openai:m", None, "OPENAI_API_KEY"),
+        ("openai:m", "MINE", "MINE"),
+        ("http://h.example#m", None, None),
+        ("http://h.example#m", "MINE", "MINE"),
+        ("embedded", "MINE", None),
+    ],
+)
+def test_which_variable_holds_the_key(target: str, env: str | None, expected: str | None) -> None:
+    """OpenAI has a usual one; other servers need none; the embedded verifier never."""
+    endpoint = parse_endpoint(target, env)
+    assert endpoint.api_key_env == expected
+    assert endpoint.embedded == (target == "embedded")
+
+
+def test_a_model_name_may_hold_anything() -> None:
+    """A path, a tag, another #: all after the first # is the model."""
+    endpoint = parse_endpoint("http://h.example/v1#org/model:7b#q4")
+    assert (endpoint.url, endpoint.model) == (
+        "http://h.example/v1/chat/completions",
+        "org/model:7b#q4",
+    )
 
 
 ONE = record({"a": 1, "b": 2})

@@ -15,7 +15,15 @@ from schemas.record import Record
 from schemas.verdict import VerdictStatus
 from scoring.templates import TemplateSet
 from tests.support.builders import TEMPLATES, record
-from tests.support.scripted import MODEL, scripted_server, target
+from tests.support.scripted import (
+    MODEL,
+    Asked,
+    Says,
+    raw_server,
+    scripted_server,
+    target,
+    until,
+)
 from verifier import backoff
 from verifier.bad_answers import json_answer
 from verifier.engine import Engine, close_engine, get_engine
@@ -134,6 +142,27 @@ def test_the_records_deadline_ends_all_calls_and_counts_their_attempts() -> None
         (result,) = verify(checker, one())
     assert {v.reason for v in result.verdicts} == {R.TIMEOUT}
     assert {v.usage.attempts for v in result.verdicts} == {1}
+
+
+def test_a_cancelled_record_sends_nothing_more() -> None:
+    """It was queued behind another; it ends at once, and its requests never go out."""
+
+    def plan(asked: Asked) -> Says | None:
+        return Says(ends="hang") if asked.number == 1 else None
+
+    with raw_server(plan) as server:
+        settings = VerifierSettings(
+            target=server.target, **{**QUICK, "max_concurrency": 1, "attempt_timeout": 0.3}
+        )
+        checker = RecordVerifier(get_engine(), settings, single("fields_numeric"))
+        first = start(checker, one(0))
+        until(lambda: len(server.asked) == 1)
+        dropped: Future[Verified | BaseException] = Future()
+        checker.cancel(checker.post(prepare(one(1)), dropped.set_result))
+        assert isinstance(dropped.result(5), RunStoppedError)
+        assert [r.record.id for r in verify(checker, one(2))] == ["r2"]
+        assert first.result(10).verdicts[0].usage.attempts == 2
+        assert not any('{"a":1,' in a.text for a in server.asked)
 
 
 def test_time_in_our_own_queue_is_no_timeout() -> None:
