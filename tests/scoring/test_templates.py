@@ -6,6 +6,8 @@ import pytest
 
 from schemas.errors import UsageError
 from schemas.verdict import ReplyKind
+from scoring.prompt import question
+from scoring.reply import read_reply
 from scoring.templates import builtin_templates, load_templates
 
 EXTRA = "name: extra\nreply: field_scores\nscale: 10\ntext: Is it so?\n"
@@ -75,3 +77,29 @@ def test_an_empty_or_missing_folder_is_an_error(tmp_path: Path) -> None:
         load_templates(tmp_path)
     with pytest.raises(UsageError, match="no such folder"):
         load_templates(tmp_path / "none")
+
+
+def test_taking_every_template_out_is_an_error(tmp_path: Path) -> None:
+    """A run without a verifier prompt would score nothing."""
+    for name in builtin_templates().names:
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nenabled: false\n")
+    with pytest.raises(UsageError, match="no template is left"):
+        load_templates(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("scale", "answer", "signal"),
+    [("5", "4", 0.8), ("{Sure: 1.0, Unsure: 0.3}", '"unsure"', 0.3), ("100", "80", 0.8)],
+)
+def test_a_template_of_ones_own_is_asked_and_read_alike(
+    tmp_path: Path, scale: str, answer: str, signal: float
+) -> None:
+    """Its scale and key are in the question, and a reply of that form gives that signal."""
+    text = f"name: extra\nreply: field_scores\nscale: {scale}\nscore_key: grade\ntext: Is it so?\n"
+    (tmp_path / "extra.yaml").write_text(text)
+    template = load_templates(tmp_path)["extra"]
+    asked = question(template)
+    assert '"grade"' in asked
+    assert ("Sure, Unsure" if "Sure" in scale else f"from 0 to {scale}") in asked
+    reading = read_reply(template, ("a",), f'{{"a": {{"explanation": "x", "grade": {answer}}}}}')
+    assert reading.field_scores == {"a": signal}
