@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,6 +163,17 @@ def _base_url(server: subprocess.Popen[str]) -> str:
     return match[1]
 
 
+def _wait_for_requests(verifier: str) -> None:
+    """Until the server that a `--verifier=URL` flag names has seen a request."""
+    url = verifier.removeprefix("--verifier=").replace("/v1", "/health").split("#")[0]
+    for _ in range(600):
+        with urllib.request.urlopen(url) as answer:  # noqa: S310 - loopback
+            if json.load(answer)["requests"]:
+                return
+        time.sleep(0.1)
+    raise AssertionError("no request was sent")
+
+
 def test_the_verifier_alone_serves_a_run(corpus: Path, tmp_path: Path) -> None:
     """`construct-beam verifier` is an endpoint like any other; Ctrl-C ends it with status 0."""
     out = tmp_path / "out"
@@ -196,7 +208,7 @@ def test_ctrl_c_stops_within_seconds_and_says_what_was_done(
     with started("verifier", "--port=0", "--delay_ms=1500") as server:
         flags = [f"--input={corpus}", f"--output={out}", f"--verifier={_base_url(server)}"]
         with started("score", *flags, "--max_concurrency=5") as run:
-            time.sleep(5)
+            _wait_for_requests(flags[2])
             assert run.poll() is None
             run.send_signal(number)
             before = time.monotonic()
