@@ -29,7 +29,7 @@ def json_candidates(text: str) -> list[Any]:
     """
     whole = _strict(text)
     if isinstance(whole, str):
-        return json_candidates(whole) if whole != text else []
+        return json_candidates(whole)
     if isinstance(whole, dict | list):
         return [whole]
     found = [_tolerant(text[start:stop]) for start, stop in _balanced(text)]

@@ -271,6 +271,15 @@ def test_an_audit_in_chunks_is_as_good_as_its_worst() -> None:
     assert scores.explanation == "audited"
 
 
+def test_an_audit_chunk_without_a_score_takes_the_document_signal_away() -> None:
+    """Its list counts for its fields all the same."""
+    listed = json.dumps({"explanation": "e", "incorrect_fields": ["b"]})
+    given = chunks((("a",), audit(95)), (("b",), listed), template="accuracy_audit")
+    scores = aggregate(AB, given)
+    assert (scores.score, scores.signals) == (None, {})
+    assert [f.score for f in scores.fields] == pytest.approx([0.999, 0.001])
+
+
 def test_a_chunk_that_lacks_a_field_is_like_a_missing_one() -> None:
     """The template's document signal is over all fields or not at all."""
     given = chunks((("a",), numeric(a=80)), (("b", "c"), numeric(b=40)), template="fields_numeric")

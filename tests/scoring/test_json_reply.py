@@ -49,6 +49,7 @@ def test_candidates(text: str, values: list[Any]) -> None:
         '{"a": 1',
         '{"a": [1, 2',
         '{"list": ["a}", "b',
+        '{"list": ["a}',
         '{"list": [], "a": 1, "text": "a } brace and then the cut',
         '{"list": ["a", "b"], "text": "{x} and',
         '```json\n{"a": "x"',

@@ -66,6 +66,7 @@ def test_good_replies_of_every_template(template: str, confidence: float) -> Non
         f"{GOOD}\n \n \n \n",
         f"I'm sure it's this: {GOOD}",
         f"{GOOD}\n{GOOD}",
+        json.dumps({name: json.dumps(entry) for name, entry in json.loads(GOOD).items()}),
         f"The output was {{'vendor': 7}}.\n{GOOD}",
         '{"Vendor": {"Explanation": "e", "Score": 92}, "TOTAL": {"Explanation": "e", "Score": 35}}',
         f'{{"fields": {GOOD}}}',
@@ -104,6 +105,10 @@ def test_the_form_may_vary(text: str) -> None:
             '{"vendor": {"explanation": "a \\u00e9 and \\\\ stay", "score": 92}, '
             '"total": {"score": 35}}',
             "a é and \\ stay",
+        ),
+        (
+            '{"vendor": {"explanation": " half a \\ud83d pair", "score": 92}, "total": {"score": 35}}',
+            "half a \\ud83d pair",
         ),
     ],
 )
@@ -313,6 +318,8 @@ def test_fields_of_every_script_and_form() -> None:
         (" 72 \n", 0.72),
         ("72/100", 0.72),
         ("72%", 0.72),
+        ("0.8/100", 0.008),
+        ("0.5 %", 0.005),
     ],
 )
 def test_scores_of_a_critique(tag: str, expected: float) -> None:
@@ -391,10 +398,19 @@ def test_audits_list_fields(listed: list[Any], expected: dict[str, float]) -> No
 
 def test_a_name_that_fits_nothing_takes_the_audits_field_signals_away() -> None:
     """Something is wrong somewhere: the other fields are not thereby right."""
-    listed = [{"field_name": "total"}, {"field_name": "currency"}]
+    listed = [{"field_name": "total", "explanation": "x"}, {"field_name": "currency"}]
     reading = audit(json.dumps({"incorrect_fields": listed, "confidence_score": 40}))
     assert (reading.field_scores, reading.document_score) == ({}, 0.4)
-    assert reading.unmatched_names == ("currency",)
+    assert (reading.unmatched_names, reading.field_explanations) == (("currency",), {})
+
+
+@pytest.mark.parametrize(
+    ("entry", "name"), [(None, "None"), (5, "None"), ({"explanation": "x"}, "None"), ("\ud800", "\\ud800")]
+)  # fmt: skip
+def test_an_entry_without_a_name_fits_nothing(entry: Any, name: str) -> None:
+    """Something is listed, so nothing is right by that list."""
+    reading = audit(json.dumps({"incorrect_fields": [entry], "confidence_score": 40}))
+    assert (reading.field_scores, reading.unmatched_names) == ({}, (name,))
 
 
 @pytest.mark.parametrize("listed", [None, "total", {"total": "x"}])

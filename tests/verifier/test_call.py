@@ -24,8 +24,12 @@ from tests.support.scripted import (
     says_text,
     until,
 )
+from verifier.caller import Caller
+from verifier.endpoint import Endpoint
 from verifier.engine import FORBIDDEN_RECORDS, get_engine
+from verifier.fault import Action, Fault
 from verifier.record_verifier import RecordVerifier, Verified, prepare
+from verifier.request import Dialect
 from verifier.settings import VerifierSettings
 
 KEY = "sk-marker-555"
@@ -296,6 +300,21 @@ def test_what_was_learned_is_not_asked_again(plan: Plan, steps: list[Any]) -> No
         assert dialect_of(server.asked[-1]) == steps[-1]
     assert outcome(learning) == (None, len(steps))
     assert outcome(knowing) == (None, 1)
+
+
+def test_a_late_refusal_does_not_undo_what_was_learned_since() -> None:
+    """It is about a request of before; the call is sent again in the dialect of now."""
+    refused = Fault(Action.ADAPT, R.BAD_REQUEST, "", parameter="response_format")
+    settings = VerifierSettings(target="http://h.example#m", **QUICK)
+    caller = Caller(get_engine(), Endpoint("http://h.example", "m", None), settings)
+    known = [Dialect()]
+    for _ in range(2):
+        assert caller.adapt(refused, known[-1])
+        known.append(caller.dialect)
+    assert [d.structure for d in known] == [2, 1, 0]
+    assert caller.adapt(refused, known[0])
+    assert caller.dialect == known[2]
+    assert not caller.adapt(refused, known[2])
 
 
 def test_another_model_on_the_endpoint_learns_for_itself() -> None:

@@ -28,6 +28,7 @@ from verifier import backoff
 from verifier.bad_answers import json_answer
 from verifier.engine import Engine, close_engine, get_engine
 from verifier.faults import FaultKind, Faults
+from verifier.record_run import RecordRun
 from verifier.record_verifier import RecordVerifier, Verified, prepare
 from verifier.server import ChatServer, LocalServer
 from verifier.settings import VerifierSettings
@@ -163,6 +164,44 @@ def test_a_cancelled_record_sends_nothing_more() -> None:
         assert [r.record.id for r in verify(checker, one(2))] == ["r2"]
         assert first.result(10).verdicts[0].usage.attempts == 2
         assert not any('{"a":1,' in a.text for a in server.asked)
+
+
+class FakeLoop:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+class HangingCall:
+    """A call that only notes that it was given up."""
+
+    given_up = False
+
+    def queue(self) -> None:
+        pass
+
+    def give_up(self, _why: str) -> None:
+        self.given_up = True
+
+
+def test_time_before_and_after_a_wait_of_ours_adds_up() -> None:
+    """A deadline of 10 s: 6 s, a long wait in our queue, 3 s, another wait, and 2 s are too late."""
+    loop, call = FakeLoop(), HangingCall()
+    run = RecordRun("r", 10, lambda *_: None, loop)  # type: ignore[arg-type]
+    run.start([call])  # type: ignore[list-item]
+    for counts, held in ((6, 500), (3, 500), (2, 0)):
+        run.expire_if_late(loop.now)
+        assert not call.given_up
+        loop.now += counts
+        run.expire_if_late(loop.now)
+        run.hold()
+        loop.now += held
+        run.expire_if_late(loop.now)
+        run.release()
+    assert call.given_up
 
 
 def test_time_in_our_own_queue_is_no_timeout() -> None:
