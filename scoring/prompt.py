@@ -17,7 +17,7 @@ from scoring.templates import Template, TemplateSet
 
 _INVISIBLE = r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
 _MARKER = re.compile(
-    rf"[<\uff1c](?={_INVISIBLE}/?{_INVISIBLE}untrusted_(?:request|message|schema|output|fields))",
+    rf"[<\uff1c](?={_INVISIBLE}(?:/{_INVISIBLE})?untrusted_(?:request|message|schema|output|fields))",
     re.IGNORECASE,
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from schemas.arrow_json import dump_json
 from schemas.verdict import ReplyKind
 from scoring.json_reply import json_candidates
-from scoring.reply import split_thinking
+from scoring.reply import answer_of, split_thinking
 from scoring.templates import Template
 
 _SCORE = re.compile(r"<\s*score\s*>\s*([-+]?\d[\d.]*)", re.IGNORECASE)
@@ -15,11 +15,10 @@ _SCORE = re.compile(r"<\s*score\s*>\s*([-+]?\d[\d.]*)", re.IGNORECASE)
 
 def redact(template: Template, fields: Sequence[str], reply: str) -> str:
     """The reply with all free text blanked; one of another form than asked is only measured."""
-    _, answer = split_thinking(reply)
     if template.reply is ReplyKind.DOCUMENT_SCORE:
-        scores = _SCORE.findall(answer)
+        scores = _SCORE.findall(split_thinking(reply)[1])
         return f"<score>{scores[-1]}</score>" if scores else _measured(reply)
-    found = json_candidates(answer.strip())
+    found = json_candidates(answer_of(reply).strip())
     if not found:
         return _measured(reply)
     words = template.scale if isinstance(template.scale, dict) else ()

@@ -37,7 +37,7 @@ def read_reply(template: Template, fields: Sequence[str], text: str) -> Reading:
     """
     if template.reply is ReplyKind.DOCUMENT_SCORE:
         return _document_reading(template, text)
-    answer = _answer(text)
+    answer = answer_of(text)
     read = _READERS[template.reply]
     candidates = json_candidates(answer.strip())
     readings = [read(template, fields, value, len(candidates) == 1) for value in candidates]
@@ -59,7 +59,7 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     return (thinking[start.end() :] if start else thinking).strip(), text[end.end() :]
 
 
-def _answer(text: str) -> str:
+def answer_of(text: str) -> str:
     """What follows the reasoning; a `</think>` that the answer itself quotes ends none."""
     end = _THINK_END.search(text)
     if end and not _THINK_START.match(text.lstrip()) and in_json(text, end.start()):

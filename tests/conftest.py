@@ -5,6 +5,11 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is slow, not wrong: hangs are the business of pytest-timeout.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 OURS = {"construct-beam-engine", "construct-beam-server", "raw-server"}
 

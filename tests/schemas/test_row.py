@@ -53,6 +53,7 @@ def test_a_pickled_row_may_be_null(kind: pa.DataType) -> None:
     batch = pa.RecordBatch.from_pydict({"c": column})
     copies = [pickled(Row(batch, i)).slice() for i in range(2)]
     assert [c.to_pylist() for c in copies] == [[{"c": "a"}], [{"c": None}]]
+    assert [c.column("c").null_count for c in copies] == [0, 1]
     assert {c.schema.field("c").type for c in copies} == {kind}
 
 

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from schemas.record import Record
-from scoring.prompt import completion_limit, data_block, render, template_set_version
+from scoring.prompt import completion_limit, data_block, neutralise, render, template_set_version
+from scoring.redact import redact
 from scoring.templates import TemplateSet
 from tests.support.builders import TEMPLATES, record
 
@@ -132,3 +133,16 @@ def test_the_documents_message_is_marked() -> None:
     text = prompt(record({"a": 1}, messages=messages))
     assert text.count('holds="document"') == 1
     assert '<untrusted_message role="user" holds="document">\ntext 3\n' in text
+
+
+def test_a_bracket_before_endless_blanks_is_no_bait() -> None:
+    """Neutralising a megabyte of blanks takes no longer than reading it a few times."""
+    text = "<" + " " * 1_000_000
+    assert neutralise(text) == text
+
+
+def test_a_redacted_reply_keeps_its_scores_when_it_quotes_a_closing_tag() -> None:
+    """The JSON stays, and the quoted text goes."""
+    reply = '{"a": {"explanation": "secret </think> text", "score": 92}}'
+    kept = redact(TEMPLATES["fields_numeric"], ("a",), reply)
+    assert json.loads(kept) == {"a": {"explanation": "", "score": 92}}
