@@ -68,20 +68,24 @@ def run(values: argparse.Namespace, unknown: Sequence[str]) -> int:
     """Write a line for each record."""
     refuse_unknown(unknown, flag_names(values.parser))
     flags = settings_from(RescoreFlags, values)
-    from pipeline.inputs import read_rules
     from schemas.arrow_json import dump_json
 
-    rows = rescored(flags, read_rules(flags))
-    if flags.diff is not None:
-        rows = changed(rows, flags)
+    rows = rescored(flags) if flags.diff is None else changed(flags)
     with _output(flags.output) as file:
         for row in rows:
             file.write(dump_json(row).encode("utf-8", "surrogatepass") + b"\n")
     return 0
 
 
-def rescored(flags: RescoreFlags, rules: RoutingRules) -> Iterator[dict[str, Any]]:
+def rescored(flags: RescoreFlags) -> Iterator[dict[str, Any]]:
     """The output rows, one for each record, in order of their source."""
+    from pipeline.inputs import read_rules
+
+    return (row for (row,) in _decided(flags, read_rules(flags)))
+
+
+def _decided(flags: RescoreFlags, *rules: RoutingRules) -> Iterator[list[dict[str, Any]]]:
+    """Each record's output row under each of `rules`; the source is read once."""
     from pipeline.inputs import read_templates
     from pipeline.rescore import grouped_verdicts, read_replies, rescore_row
 
@@ -90,33 +94,36 @@ def rescored(flags: RescoreFlags, rules: RoutingRules) -> Iterator[dict[str, Any
     else:
         groups = read_replies(str(flags.replies), read_templates(flags.templates))
     for record_id, verdicts in groups:
-        yield rescore_row(record_id, verdicts, rules, flags.score_scale)
+        yield [rescore_row(record_id, verdicts, rule, flags.score_scale) for rule in rules]
 
 
-def changed(rows: Iterator[dict[str, Any]], flags: RescoreFlags) -> Iterator[dict[str, Any]]:
+def changed(flags: RescoreFlags) -> Iterator[dict[str, Any]]:
     """The rows whose decision differs under the policy of --diff; counts go to standard error."""
     from pipeline.inputs import read_rules
 
     policy = None if flags.diff == "default" else flags.diff
-    before = rescored(flags, read_rules(flags.model_copy(update={"policy": policy})))
+    other = read_rules(flags.model_copy(update={"policy": policy}))
+    return _changes(_decided(flags, other, read_rules(flags)))
+
+
+def _changes(decided: Iterator[list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
     moves: Counter[str] = Counter()
     total = 0
-    for total, (old, new) in enumerate(zip(before, rows, strict=True), 1):  # noqa: B007 - the last one is the count
-        if (old.get("route"), old.get("review_reasons")) == (
-            new.get("route"),
-            new.get("review_reasons"),
-        ):
-            continue
-        moves[f"{old.get('route')} -> {new.get('route')}"] += 1
-        yield {
-            "id": new["id"],
-            "trustworthiness_score": new["trustworthiness_score"],
-            "old": {key: old.get(key) for key in ("route", "review_reasons")},
-            "new": {key: new.get(key) for key in ("route", "review_reasons")},
-        }
+    for old, new in decided:
+        total += 1
+        before, after = _decision(old), _decision(new)
+        if before != after:
+            moves[f"{before['route']} -> {after['route']}"] += 1
+            kept = {key: new[key] for key in ("id", "trustworthiness_score")}
+            yield {**kept, "old": before, "new": after}
     sys.stderr.write(f"{moves.total()} of {total} records are decided otherwise\n")
     for move, count in moves.most_common():
         sys.stderr.write(f"  {count:>8}  {move}\n")
+
+
+def _decision(row: dict[str, Any]) -> dict[str, Any]:
+    """The route and its reasons; a record without any verdict has neither."""
+    return {key: row.get(key) for key in ("route", "review_reasons")}
 
 
 @contextlib.contextmanager

@@ -137,14 +137,14 @@ def _output_text(text: str) -> tuple[str, tuple[str, ...]]:
             raise RecordError(
                 FailureReason.INVALID_JSON, f"output is not JSON: {error}: {text[:80]!r}"
             ) from error
-        return dump_json(literal), ("output was a Python literal, not JSON",)
+        return literal, ("output was a Python literal, not JSON",)
     return ("{}" if value == {} else text), ()
 
 
-def _python_literal(text: str) -> Any:
-    """A dict or list that pandas wrote with repr(), else None."""
+def _python_literal(text: str) -> str | None:
+    """A dict or list that pandas wrote with repr(), as JSON text, else None."""
     try:
         value = clean(ast.literal_eval(text.strip()))
-        return value if isinstance(value, dict | list) and dump_json(value) else None
+        return dump_json(value) if isinstance(value, dict | list) else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None

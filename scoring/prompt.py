@@ -92,8 +92,9 @@ def _section(name: str, text: str) -> str:
 
 
 def _messages(record: Record) -> Iterator[str]:
+    document = record.document_index
     for index, message in enumerate(record.messages):
-        holds = ' holds="document"' if index == record.document_index else ""
+        holds = ' holds="document"' if index == document else ""
         text = neutralise(message.text)
         if message.attachments:
             text += f"\n[{len(message.attachments)} attachment(s) of this message follow below]"

@@ -13,13 +13,12 @@ from schemas.openai_log import exchange_values, join
 from schemas.reasons import FailureReason
 from schemas.record import Record, invalid
 from schemas.source import InputFormat, Source
-from transforms.read_lines import ByteRange, Line, byte_ranges, lost_line, read_lines, with_row
+from transforms.read_lines import Line, byte_ranges, lost_line, read_lines, with_row
 from transforms.read_parquet import RowRange, read_rows, row_ranges
 
 DEAD_LETTERS = "dead_letters"
 HALVES = "halves"
 DeadTag: TypeAlias = TaggedOutput[Literal["dead_letters"], DeadLetter]
-Span: TypeAlias = RowRange | ByteRange
 
 
 class ReadRecords(beam.PTransform):
@@ -49,15 +48,12 @@ class ReadRecords(beam.PTransform):
             | "Spread" >> beam.Reshuffle()
             | "ReadSpans" >> read.with_outputs(DEAD_LETTERS, HALVES, main="records")
         )
-        records, dead = [rows["records"]], [spans[DEAD_LETTERS], rows[DEAD_LETTERS]]
+        records, dead = rows["records"], [spans[DEAD_LETTERS], rows[DEAD_LETTERS]]
         if self._source.format is InputFormat.OPENAI:
             joined = self._join(rows[HALVES])
-            records, dead = [*records, joined["records"]], [*dead, joined[DEAD_LETTERS]]
-            return {
-                "records": records | "Records" >> beam.Flatten(),
-                DEAD_LETTERS: dead | "DeadLetters" >> beam.Flatten(),
-            }
-        return {"records": records[0], DEAD_LETTERS: dead | "DeadLetters" >> beam.Flatten()}
+            records = (records, joined["records"]) | "Records" >> beam.Flatten()
+            dead.append(joined[DEAD_LETTERS])
+        return {"records": records, DEAD_LETTERS: dead | "DeadLetters" >> beam.Flatten()}
 
     def _join(self, halves: beam.PCollection) -> Any:
         """Requests and responses that stand in lines of their own, by their custom_id."""

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping
 
+import aiohttp
 from yarl import URL
 
 from verifier.backoff import retry_wait
@@ -26,7 +27,8 @@ class Caller:
         self._rng = random.Random()  # noqa: S311 - jitter
         self._url = URL(endpoint.url)
         self._headers = endpoint.headers()
-        self._timeout = engine.connect_timeout(settings.connect_timeout)
+        # For connecting alone: the engine itself watches the answers.
+        self._timeout = aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout)
         self.loop = engine.loop
         self.state: EndpointState = engine.state(endpoint, settings)
 

@@ -119,11 +119,6 @@ class Engine:
             )
         return self._session
 
-    @staticmethod
-    def connect_timeout(seconds: float) -> aiohttp.ClientTimeout:
-        """A client timeout for connecting alone; answers are watched by the engine itself."""
-        return aiohttp.ClientTimeout(total=None, connect=seconds)
-
     def state(self, endpoint: Endpoint, settings: VerifierSettings) -> EndpointState:
         """The shared state of an endpoint, its limits tightened to `settings`."""
         key = (endpoint.url, endpoint.api_key_env)

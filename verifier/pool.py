@@ -44,7 +44,7 @@ class Pool:
         if not self._wake_one() and len(self._workers) < self.limit:
             worker = asyncio.get_running_loop().create_task(self._work())
             self._workers.add(worker)
-            worker.add_done_callback(self._forget)
+            worker.add_done_callback(self._workers.discard)
 
     def _wake_one(self) -> bool:
         while self._parked:
@@ -68,15 +68,13 @@ class Pool:
             finally:
                 self.active.discard(work)
 
-    def _forget(self, worker: asyncio.Task[None]) -> None:
-        self._workers.discard(worker)
-
     def _surplus(self) -> bool:
         """Whether this worker is one too many since the limit was lowered; then it is gone."""
         if len(self._workers) <= self.limit:
             return False
         worker = asyncio.current_task()
-        self._workers = {w for w in self._workers if w is not worker}
+        if worker is not None:
+            self._workers.discard(worker)
         if self._queue:
             self._wake_one()
         return True

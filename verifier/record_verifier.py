@@ -1,10 +1,8 @@
 """All verifier calls on one record, concurrently, and the verdicts that come of them."""
 
-import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import orjson
 
@@ -27,8 +25,6 @@ from verifier.fault import Fault
 from verifier.record_run import RecordRun
 from verifier.request import RequestWriter
 from verifier.settings import KeepReplies, VerifierSettings
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +98,6 @@ class RecordVerifier:
         if self._engine.alive:
             error = RunStoppedError("the bundle was cancelled")
             self._engine.loop.call_soon_threadsafe(run.fail, error)
-
-    async def verify(self, prepared: Prepared) -> Verified:
-        """The record's verdicts, awaited on any loop; calls that fail are verdicts too.
-
-        Raises RunStoppedError when the fault is the run's.
-        """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Verified] = loop.create_future()
-        self.post(prepared, lambda result: loop.call_soon_threadsafe(resolve, future, result))
-        return await future
 
     def _start(self, prepared: Prepared, run: RecordRun) -> None:
         """Queue all calls of a record; one whose requests cannot be written ends with the error."""
@@ -199,16 +185,6 @@ class RecordVerifier:
         if self._settings.keep_replies is KeepReplies.REDACTED:
             return redact(template, fields, reply.text)
         return reply.text
-
-
-def resolve(future: asyncio.Future[T], result: T | BaseException) -> None:
-    """Give a future its result, unless nobody waits for it any more."""
-    if future.done():
-        return
-    if isinstance(result, BaseException):
-        future.set_exception(result)
-    else:
-        future.set_result(result)
 
 
 def _read(

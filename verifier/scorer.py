@@ -24,7 +24,7 @@ from scoring.routing import RoutingRules
 from scoring.templates import TemplateSet, builtin_templates
 from verifier.engine import get_engine
 from verifier.mailbox import Mailbox
-from verifier.record_verifier import RecordVerifier, Verified, prepare, resolve
+from verifier.record_verifier import RecordVerifier, Verified, prepare
 from verifier.score import score_verified
 from verifier.settings import VerifierSettings
 
@@ -76,7 +76,7 @@ class Scorer:
         """
         mailbox = Mailbox.of_running_loop()
         future: asyncio.Future[ScoredRecord] = asyncio.get_running_loop().create_future()
-        self._post(record, values, lambda result: mailbox.put(lambda: resolve(future, result)))
+        self._post(record, values, lambda result: mailbox.put(lambda: _resolve(future, result)))
         return await future
 
     def score_sync(
@@ -121,6 +121,16 @@ class Scorer:
         if isinstance(scored, DeadLetter):
             return RecordError(scored.reason, scored.message)
         return scored
+
+
+def _resolve(future: asyncio.Future[ScoredRecord], result: ScoredRecord | BaseException) -> None:
+    """Give a future its result, unless nobody waits for it any more."""
+    if future.done():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
 
 def to_record(values: Mapping[str, Any]) -> Record:

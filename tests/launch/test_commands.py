@@ -112,6 +112,28 @@ def test_rescore_replies(tmp_path: Path) -> None:
     assert row["review_reasons"] == ["too_few_verdicts", "thin_field:a"]
 
 
+def test_rescore_diff_writes_only_what_is_decided_otherwise(tmp_path: Path) -> None:
+    """Both decisions of each record that changes, and the counts; a bad policy touches no file."""
+    replies = {
+        "accuracy_audit": {"explanation": "e", "incorrect_fields": [], "confidence_score": 90}
+    }
+    lines = [{"id": i, "output": {"a": None if i else 1}, "replies": replies} for i in range(3)]
+    source, policy, out = tmp_path / "r.jsonl", tmp_path / "p.yaml", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    policy.write_text("accept: {required: [a]}", "utf-8")
+    common = ["rescore", f"--replies={source}", f"--output={out}", "--diff=default"]
+    done = construct_beam(*common, f"--policy={policy}")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [row["id"] for row in rows] == ["1", "2"]
+    added = set(rows[0]["new"]["review_reasons"]) - set(rows[0]["old"]["review_reasons"])
+    assert added == {"required_field_missing:a"}
+    assert "2 of 3 records are decided otherwise" in done.stderr
+    before = out.read_bytes()
+    assert construct_beam(*common, f"--policy={tmp_path}/none").returncode == 2
+    assert out.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
