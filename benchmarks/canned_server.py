@@ -56,7 +56,7 @@ def canned_replies(fields: Sequence[str]) -> list[tuple[bytes, bytes]]:
     likert = {f: {"explanation": explanation, "confidence": "Certain"} for f in fields}
     audit = {"explanation": explanation, "incorrect_fields": []}
     return [
-        (b"; score: 0-100)", completion(json.dumps(numeric))),
+        (b"(field_scores; score: 0-100)", completion(json.dumps(numeric))),
         (b"; confidence: ", completion(json.dumps(likert))),
         (b"; confidence_score: 0-100)", completion(json.dumps(audit | {"confidence_score": 95}))),
         (b"; rating: 0-10)", completion(json.dumps(audit | {"rating": 9}))),

@@ -1,9 +1,10 @@
 """Client-side cost of a verifier call: bare aiohttp, our Scorer, our whole pipeline.
 
-  python benchmarks/throughput.py [--records 4000] [--runs 5]
+  python benchmarks/throughput.py [--records 20000] [--runs 5]
 
 All talk to `canned_server.py` on loopback, which answers after 50 ms; each contestant runs in a
-process of its own, one after the other, in turns. Prints medians with their spread and the ratios
+process of its own with the same settings of the garbage collector (those of `score`), one after the
+other, in turns. Prints medians with their spread and the ratios
 that must hold; exits with 1 when one is missed.
 """
 
@@ -117,7 +118,8 @@ def bare(url: str, path: Path) -> Result:
             await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
             return meter.stop(len(bodies) // len(templates), len(bodies))
 
-    return uvloop.run(run())
+    result: Result = uvloop.run(run())
+    return result
 
 
 def pipeline(url: str, path: Path) -> Result:
@@ -143,6 +145,8 @@ def pipeline(url: str, path: Path) -> Result:
 
 def scorer(url: str, path: Path) -> Result:
     """(c) our Scorer, without Beam, on records that are read already."""
+    import uvloop
+
     from verifier.scorer import Scorer
     from verifier.settings import VerifierSettings
 
@@ -165,7 +169,8 @@ def scorer(url: str, path: Path) -> Result:
             await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
             return meter.stop(len(records), 5 * len(records))
 
-    return asyncio.run(run())
+    result: Result = uvloop.run(run())
+    return result
 
 
 CONTESTANTS: dict[str, Callable[[str, Path], Result]] = {
@@ -232,13 +237,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--records", type=int, default=4000)
+    parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--corpus", type=Path, help=argparse.SUPPRESS)
     values = parser.parse_args()
     if values.contestant:
+        from launch.local import collect_less
+
+        collect_less()
         print(json.dumps(CONTESTANTS[values.contestant](values.url, values.corpus)))
         return 0
     runs: dict[str, list[Result]] = {name: [] for name in CONTESTANTS}

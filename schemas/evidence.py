@@ -1,7 +1,8 @@
 """Where a document supports a value."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class EvidenceKind(StrEnum):
@@ -15,8 +16,7 @@ class EvidenceKind(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The place in a record's request that supports one field value.
 
     `start` and `end` are offsets in Unicode code points into the text of the message

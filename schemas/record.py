@@ -100,7 +100,7 @@ class Record:
         """The value of `field`."""
         return self.output[field] if isinstance(self.output, dict) else self.output
 
-    @property
+    @cached_property
     def document_index(self) -> int:
         """The index of the message that holds the document, in which evidence is looked for."""
         if self.document_from is DocumentFrom.SYSTEM:

@@ -1,16 +1,16 @@
 """The scored record: trustworthiness of a document and its fields, and where it goes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from schemas.evidence import Evidence
 from schemas.reasons import Route
 from schemas.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class FieldScore:
+class FieldScore(Struct, frozen=True):
     """One field's trustworthiness in [0, 1], or None when no verifier scored it."""
 
     field: str
@@ -21,8 +21,7 @@ class FieldScore:
     audits: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(Struct, frozen=True):
     """What the verdicts on one record say together.
 
     `signals` holds the document-level signal of each template that gave one; `n_verdicts`
@@ -37,8 +36,7 @@ class Scores:
     n_templates: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Where a record goes, why, and how likely it was to be reviewed."""
 
     route: Route
@@ -47,8 +45,7 @@ class Decision:
     untrustworthy_fields: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a record's verifier calls cost together; `latency_ms` is of the slowest call."""
 
     calls: int
@@ -59,8 +56,7 @@ class Usage:
     latency_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredRecord:
+class ScoredRecord(Struct, frozen=True):
     """A record with its scores and its route: an output row."""
 
     record: Record

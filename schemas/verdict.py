@@ -1,9 +1,10 @@
 """The verdict: what became of one verifier call."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from schemas.reasons import FailureReason
 
@@ -24,8 +25,7 @@ class ReplyKind(StrEnum):
     INCORRECT_FIELDS = "incorrect_fields"
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What routing must know of a record beside its scores; kept in every verdict.
 
     `fields` are all the record's fields in order, `empty_fields` those that hold null or
@@ -38,8 +38,7 @@ class Facts:
     instruction_like_text: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What one reply says, after parsing.
 
     `document_score` and `field_scores` are signals in [0, 1]; a field that the reply did not
@@ -59,8 +58,7 @@ class Reading:
         return self.document_score is not None or bool(self.field_scores)
 
 
-@dataclass(frozen=True, slots=True)
-class CallUsage:
+class CallUsage(Struct, frozen=True):
     """What the call cost: tokens as the provider counted them, seconds of latency, attempts."""
 
     attempts: int = 0
@@ -71,8 +69,7 @@ class CallUsage:
     latency_ms: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """One verifier call's outcome: a row of the verdict log.
 
     `asked_fields` are those that the prompt asked about. `reading` is empty unless the status

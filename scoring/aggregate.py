@@ -5,8 +5,9 @@ business of `scoring.routing`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from schemas.scored import FieldScore, Scores
 from schemas.verdict import Reading, ReplyKind, Verdict, VerdictStatus
@@ -23,8 +24,7 @@ class ScoreScale(StrEnum):
     RAW = "raw"
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateReading:
+class TemplateReading(Struct, frozen=True):
     """All that one template said of a record, its chunks put together.
 
     `signal` is its document-level signal, None where it cannot give one.

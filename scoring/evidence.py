@@ -63,8 +63,10 @@ class Document:
         if not wanted:
             return None
         apart, touching = self._verbatim(wanted)
+        if apart is not None:
+            return apart
         numbers, moment = number_values(wanted), date_value(wanted)
-        found = apart or self._number(wanted, numbers) or self._date(moment) or touching
+        found = self._number(wanted, numbers) or self._date(moment) or touching
         if found is not None:
             return found
         if numbers or moment.days:

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from schemas.reasons import FailureReason
 from schemas.scored import Decision, Scores, Usage
 from schemas.verdict import Facts, Verdict, VerdictStatus
@@ -11,8 +13,7 @@ from scoring.aggregate import ScoreScale, aggregate
 from scoring.routing import REVIEWED_FAILURES, RoutingRules, route
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """A record's scores and its route."""
 
     scores: Scores

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from schemas.record import ContentPart, Record
 from schemas.verdict import ReplyKind
 from scoring.templates import Template, TemplateSet
@@ -41,8 +43,7 @@ class Prompt:
     completion_limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class DataBlock:
+class DataBlock(Struct, frozen=True):
     """The sections that all templates share, rendered once a record."""
 
     text: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import aiohttp
+from msgspec import Struct
 
 from schemas.errors import RunStoppedError
 from schemas.reasons import FailureReason
@@ -31,8 +31,7 @@ MORE_ROOM = 2
 """How much more room a reply gets that was cut off; it is asked for once more only."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """A call's reply, or the last fault; `attempts` requests were sent, `seconds` were spent."""
 
     outcome: Reply | Fault

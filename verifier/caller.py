@@ -28,7 +28,7 @@ class Caller:
         self._url = URL(endpoint.url)
         self._headers = endpoint.headers()
         # For connecting alone: the engine itself watches the answers.
-        self._timeout = aiohttp.ClientTimeout(total=None, connect=settings.connect_timeout)
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout)
         self.loop = engine.loop
         self.state: EndpointState = engine.state(endpoint, settings)
 

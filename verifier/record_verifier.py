@@ -1,10 +1,11 @@
 """All verifier calls on one record, concurrently, and the verdicts that come of them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from schemas.errors import RecordError, RunStoppedError
 from schemas.reasons import FailureReason
@@ -27,8 +28,7 @@ from verifier.request import RequestWriter
 from verifier.settings import KeepReplies, VerifierSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Struct, frozen=True):
     """A record with all that can be done for it before any call."""
 
     record: Record
@@ -36,8 +36,7 @@ class Prepared:
     data: DataBlock
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """A record with its verdicts, one for each template and chunk of fields."""
 
     record: Record

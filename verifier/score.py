@@ -1,6 +1,6 @@
 """From a verified record to a scored one."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from schemas.dead_letter import DeadLetter, lost_record
 from schemas.record import Record

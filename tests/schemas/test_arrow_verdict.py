@@ -84,7 +84,7 @@ def test_the_log_is_a_plain_table() -> None:
     """One row a verdict, scores as a list of structs, times in UTC."""
     (first, *_) = verdicts(("a",), {})
     at = datetime(2026, 3, 1, 10, 30, tzinfo=UTC)
-    table = verdict_table([Verdict(**{n: getattr(first, n) for n in first.__slots__} | {"arrived_at": at})])  # fmt: skip
+    table = verdict_table([Verdict(**{n: getattr(first, n) for n in first.__struct_fields__} | {"arrived_at": at})])  # fmt: skip
     (row,) = table.to_pylist()
     assert (row["record_id"], row["template"], row["status"]) == ("r", "accuracy_audit", "ok")
     assert row["field_scores"] == [{"field": "a", "score": 0.9, "explanation": None}]

@@ -1,9 +1,9 @@
 """Aggregation: small cases computed by hand, and the rules for replies that are missing."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.verdict import Reading, Verdict
 from scoring.aggregate import ScoreScale, aggregate, harmonic_mean

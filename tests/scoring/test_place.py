@@ -1,8 +1,7 @@
 """The one place where a record goes, with some verdicts, with few, and with none."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from schemas.policy import Policy
 from schemas.reasons import FailureReason as R

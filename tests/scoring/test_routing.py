@@ -2,10 +2,10 @@
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schemas.policy import AcceptRules, Policy, ReviewRules
 from schemas.reasons import FailureReason, Route
