@@ -55,11 +55,20 @@ def canned_replies(fields: Sequence[str]) -> list[tuple[bytes, bytes]]:
     numeric = {f: {"explanation": explanation, "score": 95} for f in fields}
     likert = {f: {"explanation": explanation, "confidence": "Certain"} for f in fields}
     audit = {"explanation": explanation, "incorrect_fields": []}
+    by_score = completion(json.dumps(numeric))
+    by_word = completion(json.dumps(likert))
+    scored = completion(json.dumps(audit | {"confidence_score": 95}))
+    rated = completion(json.dumps(audit | {"rating": 9}))
     return [
-        (b"(field_scores; score: 0-100)", completion(json.dumps(numeric))),
-        (b"; confidence: ", completion(json.dumps(likert))),
-        (b"; confidence_score: 0-100)", completion(json.dumps(audit | {"confidence_score": 95}))),
-        (b"; rating: 0-10)", completion(json.dumps(audit | {"rating": 9}))),
+        (b"(field_scores; score: 0-100)", by_score),
+        (b"; confidence: ", by_word),
+        (b"; confidence_score: 0-100)", scored),
+        (b"; rating: 0-10)", rated),
+        # The names of the reference implementation's reply schemas.
+        (b"PerFieldCertaintyEvaluation", by_score),
+        (b"PerFieldCorrectnessEvaluation", by_word),
+        (b"ConfidenceModel", scored),
+        (b"RatingModel", rated),
         (b"", completion(f"<think>\n{explanation}\n</think>\n<score>\n95\n</score>")),
     ]
 
