@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from verifier.engine import Counters
+from verifier.endpoint_state import Counters
 
 EVERY_S = 0.5
 

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from schemas.record import DocumentFrom
 from schemas.source import InputFormat
 from scoring.aggregate import ScoreScale
-from verifier.settings import RECORD_DEADLINE_CAP_S, KeepReplies, VerifierSettings
+from verifier.settings import RECORD_DEADLINE_CAP_S, KeepReplies, OnOff, VerifierSettings
 
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
+PerMinute = Annotated[float, Field(gt=0)]
 
 _VERIFIER = VerifierSettings(target="embedded")
 
@@ -53,6 +54,41 @@ class VerifierFlags(BaseModel):
     max_retry_wait: Annotated[
         Seconds, Field(description="longest wait, in seconds, that a server may ask for")
     ] = _VERIFIER.max_retry_wait
+    max_outage: Annotated[
+        Seconds,
+        Field(
+            description="seconds without any answer after which the run ends; until then calls "
+            "wait, and one probe at a time is sent"
+        ),
+    ] = _VERIFIER.max_outage
+    requests_per_minute: Annotated[
+        PerMinute | None, Field(description="most requests a minute, over all processes")
+    ] = None
+    tokens_per_minute: Annotated[
+        PerMinute | None,
+        Field(description="most tokens a minute, prompts and replies, over all processes"),
+    ] = None
+    verifier_processes: Annotated[
+        Count,
+        Field(
+            description="worker processes that share the figures per minute: workers times SDK "
+            "processes on each"
+        ),
+    ] = _VERIFIER.verifier_processes
+    adaptive_deadlines: Annotated[
+        OnOff,
+        Field(
+            description="on: once a record's verdicts are enough for the policy, calls that are "
+            "much slower than their like are cut off (reason timeout)"
+        ),
+    ] = _VERIFIER.adaptive_deadlines
+    hedge: Annotated[
+        bool,
+        Field(
+            description="send calls that are slower than 97 % of their like a second time, at most "
+            "5 % of all; the first answer counts, both are paid"
+        ),
+    ] = False
     connect_timeout: Annotated[Seconds, Field(description="seconds to connect")] = (
         _VERIFIER.connect_timeout
     )

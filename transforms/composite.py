@@ -39,7 +39,7 @@ class VerifyScoreRoute(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Record]) -> Any:
         """Wire verify, score and route."""
-        verified = pcoll | VerifyRecords(self._settings, self._templates)
+        verified = pcoll | VerifyRecords(self._settings, self._templates, self._rules.policy)
         scored = verified["verified"] | ScoreRecords(self._rules, self._scale)
         routed = scored["scored"] | RouteRecords()
         dead = (verified[DEAD_LETTERS], scored[DEAD_LETTERS]) | "DeadLetters" >> beam.Flatten()

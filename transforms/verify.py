@@ -14,6 +14,7 @@ from apache_beam.transforms.window import WindowedValue
 
 from schemas.dead_letter import DeadLetter, lost_record
 from schemas.errors import RecordError, RunStoppedError
+from schemas.policy import Policy
 from schemas.reasons import FailureReason
 from schemas.record import Record
 from schemas.verdict import VerdictStatus
@@ -48,11 +49,16 @@ class VerifyRecords(beam.PTransform):
     """
 
     def __init__(
-        self, settings: VerifierSettings, templates: TemplateSet, label: str | None = None
+        self,
+        settings: VerifierSettings,
+        templates: TemplateSet,
+        policy: Policy | None = None,
+        label: str | None = None,
     ) -> None:
         super().__init__(label)
         self._settings = settings
         self._templates = templates
+        self._policy = policy or Policy()
 
     def display_data(self) -> dict[str, Any]:
         """The verifier, its limits and the template set."""
@@ -61,7 +67,9 @@ class VerifyRecords(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection[Record]) -> Any:
         """Wire the DoFn."""
-        verify = beam.ParDo(Verify(self._settings, self._templates)).with_output_types(Verified)
+        verify = beam.ParDo(
+            Verify(self._settings, self._templates, self._policy)
+        ).with_output_types(Verified)
         outputs = pcoll | "Verify" >> verify.with_outputs(DEAD_LETTERS, main="verified")
         return {"verified": outputs["verified"], DEAD_LETTERS: outputs[DEAD_LETTERS]}
 
@@ -73,9 +81,12 @@ class Verify(beam.DoFn):
     the run raises RunStoppedError in the bundle.
     """
 
-    def __init__(self, settings: VerifierSettings, templates: TemplateSet) -> None:
+    def __init__(
+        self, settings: VerifierSettings, templates: TemplateSet, policy: Policy | None = None
+    ) -> None:
         self._settings = settings
         self._templates = templates
+        self._policy = policy or Policy()
 
     def __getstate__(self) -> dict[str, Any]:
         """What travels; a used instance leaves behind what `setup` made."""
@@ -84,7 +95,7 @@ class Verify(beam.DoFn):
     def setup(self) -> None:
         """Get the engine of this process; the API key is read here."""
         self._engine = get_engine()
-        self._verifier = RecordVerifier(self._engine, self._settings, self._templates)
+        self._verifier = RecordVerifier(self._engine, self._settings, self._templates, self._policy)
         self._numbers = count()
         self._metrics = _Metrics()
         self._warned = False

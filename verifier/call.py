@@ -10,13 +10,15 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import aiohttp
 from msgspec import Struct
 
 from schemas.errors import RunStoppedError
 from schemas.reasons import FailureReason
+from schemas.verdict import Verdict
 from scoring.templates import Template
-from verifier.answer import Reply, read_answer
+from verifier.answer import Reply
+from verifier.attempt import Attempt
+from verifier.call_log import log_failure
 from verifier.fault import Action, Fault
 from verifier.request import Dialect, Structure, unusual
 
@@ -43,8 +45,9 @@ class Call:
     """A call on one record; it tells its record when it is done."""
 
     __slots__ = (
-        "_caller", "_enforced", "_expired", "_make_body", "_record", "_retry", "_room", "_started",
-        "_task", "attempts", "deadline", "fields", "result", "seconds", "template",
+        "_attempt", "_caller", "_deadline", "_enforced", "_hedge", "_make_body", "_record",
+        "_retry", "_room", "_tries", "attempts", "fields", "result", "seconds", "template",
+        "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -58,23 +61,24 @@ class Call:
         self._caller = caller
         self._record = record
         self._make_body = make_body
-        self._task: asyncio.Task[None] | None = None
+        self._attempt = Attempt(caller)
+        self._hedge: Hedge | None = None
         self._retry: asyncio.TimerHandle | None = None
-        self._expired: str | None = None
-        self._started = 0.0
+        self._deadline = 0.0
         self._room = 1
         self._enforced = Structure.JSON_SCHEMA
+        self._tries = 0
         self.template = template
         self.fields = fields
         self.attempts = 0
         self.seconds = 0.0
-        self.deadline = 0.0
         self.result: CallResult | None = None
+        self.verdict: Verdict | None = None
 
     def queue(self) -> None:
         """Wait for a worker; the record's clock stands still meanwhile."""
         self._retry = None
-        if self.result is None:
+        if self.result is None and not self._record.delivered:
             self._record.hold()
             self._caller.state.pool.put(self)
 
@@ -88,73 +92,79 @@ class Call:
         except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
             self._record.fail(error)
 
-    async def _try(self) -> None:
-        """Send the request and settle what comes of it. Raises RunStoppedError when latched."""
-        state, loop = self._caller.state, self._caller.loop
-        self._started = loop.time()
-        state.check(self._started)
-        self.deadline = self._started + self._caller.attempt_seconds(self.seconds)
-        self.attempts += 1
-        state.counters.requests += 1
-        dialect = self._caller.dialect
-        body = self._make_body(dialect.at_most(self._enforced), self._room)
-        outcome = await self._attempt(body)
-        self.seconds += loop.time() - self._started
-        if self.result is None:
-            self._settle(outcome, dialect)
+    def tick(self, now: float) -> None:
+        """End the attempt under way once its deadline has passed."""
+        if now >= self._deadline:
+            self._attempt.expire("no answer within the deadline")
 
-    def expire(self, why: str) -> None:
-        """End the attempt under way: its deadline has passed."""
-        if self._task is not None and self._expired is None:
-            self._expired = why
-            self._task.cancel()
+    @property
+    def under_way(self) -> bool:
+        """Whether an answer is waited for."""
+        return self._attempt.under_way
+
+    def elapsed(self, now: float) -> float:
+        """The seconds spent on the call so far."""
+        return self.seconds + (now - self._attempt.started if self._attempt.under_way else 0.0)
 
     def give_up(self, why: str) -> None:
-        """End the call wherever it is: the record's deadline has passed."""
+        """End the call wherever it is: it is no longer waited for."""
         if self.result is None:
-            if self._retry is not None:
-                self._retry.cancel()
-            self.expire(why)
-            if self._task is not None:
-                self.seconds += self._caller.loop.time() - self._started
+            self.seconds = self.elapsed(self._caller.loop.time())
+            self._caller.patience.missed(self.template.name, self.seconds)
             self._done(Fault(Action.GIVE_UP, FailureReason.TIMEOUT, why))
 
-    async def _attempt(self, body: bytes) -> Reply | Fault:
-        task = self._task = asyncio.current_task()
-        try:
-            return await self._send(body)
-        except asyncio.CancelledError:
-            if self._expired is None:
-                raise
-            return self._timed_out(task)
-        finally:
-            self._task = None
-            if self._expired is not None:
-                await self._absorb(task)
-                self._expired = None
+    def abandon(self) -> None:
+        """Send nothing more: nobody waits for the record."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._attempt.expire("nobody waits for it")
+        if self._hedge is not None:
+            self._hedge.abandon()
 
-    def _timed_out(self, task: asyncio.Task[None] | None) -> Fault:
-        if task is not None:
-            task.uncancel()
-        return Fault(Action.RETRY, FailureReason.TIMEOUT, self._expired or "")
+    def hedge(self) -> None:
+        """Send a duplicate of the request under way, once; the first answer counts."""
+        if self._hedge is None and self._attempt.under_way:
+            self._hedge = Hedge(self._caller, self)
+            self._caller.state.counters.hedges += 1
+            self._caller.state.pool.put(self._hedge, first=True)
 
-    async def _absorb(self, task: asyncio.Task[None] | None) -> None:
-        """Take the cancellation that came just as the answer did, lest it hits the next call."""
-        if task is not None and task.cancelling():
-            try:
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                task.uncancel()
+    async def duplicate(self, attempt: Attempt) -> None:
+        """Send the request once more beside the one under way, and be done if it is answered."""
+        if self.result is not None or not self._attempt.under_way:
+            return
+        outcome = await attempt.send(self._request())
+        if isinstance(outcome, Reply) and self.result is None and not self._record.delivered:
+            self.seconds = self.elapsed(self._caller.loop.time())
+            self._answered(outcome)
 
-    async def _send(self, body: bytes) -> Reply | Fault:
-        try:
-            status, headers, answer = await self._caller.post(body)
-        except TimeoutError:
-            return Fault(Action.RETRY, FailureReason.TIMEOUT, "no connection within the deadline")
-        except (aiohttp.ClientError, OSError) as error:
-            detail = f"{type(error).__name__}: {error}"
-            return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
-        return read_answer(status, headers, answer)
+    async def _try(self) -> None:
+        """Send the request and settle what comes of it. Raises RunStoppedError when latched."""
+        caller, started = self._caller, self._caller.loop.time()
+        caller.check(started)
+        self._deadline = started + caller.attempt_seconds(self.seconds)
+        dialect = caller.dialect
+        body = self._request()
+        outcome = await self._attempt.send(body)
+        if self.result is not None or self._record.delivered:
+            return
+        now = caller.loop.time()
+        if not caller.state.failed(self._record.record_id, started, now, outcome):
+            caller.state.answered(started, len(body), outcome)
+        elif caller.state.breaker.is_open:
+            self._record.excuse(now - started)
+            self._try_after_outage(outcome)
+            return
+        self.seconds += now - started
+        self._tries += 1
+        self._settle(outcome, dialect)
+
+    def _request(self) -> bytes:
+        """The request's body, counted as sent."""
+        dialect = self._caller.dialect
+        body = self._make_body(dialect.at_most(self._enforced), self._room)
+        self.attempts += 1
+        self._caller.state.sent(len(body), again=self.attempts > 1)
+        return body
 
     def _settle(self, outcome: Reply | Fault, known: Dialect) -> None:
         """Be done, or be queued again now or later, or stop the run.
@@ -163,8 +173,7 @@ class Call:
         """
         caller = self._caller
         if isinstance(outcome, Reply):
-            caller.state.succeeded(self._started)
-            self._done(outcome)
+            self._answered(outcome)
             return
         fatal = caller.fatal(outcome, self._record.record_id)
         if fatal is not None:
@@ -177,13 +186,21 @@ class Call:
             self._room = MORE_ROOM
             self.queue()
             return
-        wait = caller.wait_before_retry(outcome, self.attempts, self.seconds)
+        wait = caller.wait_before_retry(outcome, self._tries, self.seconds)
         if wait is None:
             self._done(outcome)
             return
+        self._log(outcome, retried=True)
         caller.state.counters.retries += 1
         self.seconds += wait
-        self._retry = caller.loop.call_later(wait, self.queue)
+        self._retry = caller.loop.call_later(wait + caller.retry_delay(), self.queue)
+
+    def _try_after_outage(self, outcome: Reply | Fault) -> None:
+        """Be queued until the endpoint answers again: such an attempt counts for nothing."""
+        if isinstance(outcome, Fault):
+            self._log(outcome, retried=True)
+        self._caller.state.counters.retries += 1
+        self.queue()
 
     def _adapt(self, fault: Fault, known: Dialect) -> bool:
         """Give up what was refused: for this call if it is to blame, else for the endpoint."""
@@ -193,8 +210,40 @@ class Call:
         self._enforced = Structure(max(sent - 1, Structure.NONE))
         return sent is not Structure.NONE
 
+    def _answered(self, reply: Reply) -> None:
+        self._caller.patience.answered(self.template.name, self.seconds)
+        self._done(reply)
+
     def _done(self, outcome: Reply | Fault) -> None:
         if isinstance(outcome, Fault):
             self._caller.state.counters.failures += 1
+            self._log(outcome, retried=False)
         self.result = CallResult(outcome, self.attempts, self.seconds)
+        self.abandon()
         self._record.one_done()
+
+    def _log(self, fault: Fault, *, retried: bool) -> None:
+        log_failure(
+            self._record.record_id, self.template.name, fault.reason, self.attempts, retried=retried
+        )
+
+
+class Hedge:
+    """A duplicate of a call's request, as work for the pool."""
+
+    __slots__ = ("_attempt", "_call")
+
+    def __init__(self, caller: Caller, call: Call) -> None:
+        self._call = call
+        self._attempt = Attempt(caller)
+
+    async def run(self) -> None:
+        """Send the duplicate."""
+        await self._call.duplicate(self._attempt)
+
+    def tick(self, now: float) -> None:
+        """It has no deadline of its own: it ends with its call."""
+
+    def abandon(self) -> None:
+        """The call is done."""
+        self._attempt.expire("the other request was answered")

@@ -8,10 +8,18 @@ from yarl import URL
 
 from verifier.backoff import retry_wait
 from verifier.endpoint import Endpoint
-from verifier.engine import FORBIDDEN_RECORDS, EndpointState, Engine
+from verifier.endpoint_state import EndpointState
+from verifier.engine import Engine
 from verifier.fault import Action, Fault
+from verifier.patience import Patience
 from verifier.request import Dialect
 from verifier.settings import VerifierSettings
+
+FORBIDDEN_RECORDS = 3
+"""A 403 stops the run after this many records in a row: some providers answer it to one."""
+
+LEAST_LEFT = 0.05
+"""A retry is not begun with less than this share of the call's time left."""
 
 
 class Caller:
@@ -31,11 +39,19 @@ class Caller:
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout)
         self.loop = engine.loop
         self.state: EndpointState = engine.state(endpoint, settings)
+        self.patience = self.state.patience.setdefault(
+            endpoint.model, Patience(hedged=settings.hedge)
+        )
 
     @property
     def dialect(self) -> Dialect:
         """What the endpoint's model is known to understand."""
         return self.state.dialects.get(self._endpoint.model, _FULL)
+
+    def check(self, now: float) -> None:
+        """Raise RunStoppedError when latched; a probe is sent with the key read again."""
+        if self.state.check(now):
+            self._headers = self._endpoint.headers()
 
     def attempt_seconds(self, spent: float) -> float:
         """How long an attempt of a call may take that has spent `spent` seconds."""
@@ -87,7 +103,12 @@ class Caller:
         if fault.wait is not None and fault.wait > self._settings.max_retry_wait:
             return None
         wait = retry_wait(attempts, fault.wait, self._rng)
-        return wait if seconds + wait < self._settings.call_timeout else None
+        left = self._settings.call_timeout - seconds - wait
+        return wait if left > LEAST_LEFT * self._settings.call_timeout else None
+
+    def retry_delay(self) -> float:
+        """Seconds by which the retry budget puts a retry off."""
+        return self.state.retry_budget.reserve(self.loop.time())
 
 
 _FULL = Dialect()

@@ -9,81 +9,19 @@ import atexit
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import aiohttp
 import uvloop
 
 from schemas.errors import RunStoppedError
 from verifier.endpoint import Endpoint
+from verifier.endpoint_state import Counters, EndpointState
 from verifier.mailbox import Mailbox
-from verifier.places import Gate, Places
-from verifier.pool import Pool
 from verifier.record_run import RecordRun
-from verifier.request import Dialect
 from verifier.settings import VerifierSettings
 
-FORBIDDEN_RECORDS = 3
-"""A 403 stops the run after this many records in a row: some providers answer it to one."""
-
-PROBE_AFTER_S = 300.0
 TICK_S = 0.05
 """How often deadlines are looked at."""
-
-
-@dataclass(slots=True)
-class Counters:
-    """What an endpoint's calls came to so far, for progress and summaries of this process."""
-
-    requests: int = 0
-    retries: int = 0
-    failures: int = 0
-    records: int = 0
-
-
-@dataclass(slots=True)
-class EndpointState:
-    """What all stages of the process share of one endpoint: limits, dialects, the latch.
-
-    `places` bound the records of bundles, which wait on threads; `gate` those of scorers, which
-    wait on the loop.
-    """
-
-    pool: Pool
-    places: Places
-    gate: Gate
-    counters: Counters = field(default_factory=Counters)
-    dialects: dict[str, Dialect] = field(default_factory=dict)
-    forbidden: set[str] = field(default_factory=set)
-    latched: str | None = None
-    latched_at: float = 0.0
-
-    def tighten(self, settings: VerifierSettings) -> None:
-        """The smallest figure wins where several stages share the endpoint."""
-        self.pool.limit = min(self.pool.limit, settings.max_concurrency)
-        for records in (self.places, self.gate):
-            records.limit = min(records.limit, settings.max_records_in_flight)
-
-    def latch(self, message: str, now: float) -> None:
-        """From now on nothing is sent: the fault is the run's, not a record's."""
-        self.latched, self.latched_at = message, now
-
-    def check(self, now: float) -> None:
-        """Raise RunStoppedError if latched; one call every PROBE_AFTER_S passes to probe."""
-        if self.latched is None:
-            return
-        if now - self.latched_at < PROBE_AFTER_S:
-            raise RunStoppedError(self.latched)
-        self.latched_at = now
-
-    def succeeded(self, started: float) -> None:
-        """A call that began at `started` went through: the endpoint is well.
-
-        One that was under way before the latch says nothing of what is sent after it.
-        """
-        if self.latched is None or started >= self.latched_at:
-            self.latched = None
-            self.forbidden.clear()
 
 
 class Engine:
@@ -125,13 +63,9 @@ class Engine:
         with self._states_lock:
             state = self._states.get(key)
             if state is None:
-                state = EndpointState(
-                    Pool(settings.max_concurrency),
-                    Places(settings.max_records_in_flight),
-                    Gate(settings.max_records_in_flight),
-                )
-                self._states[key] = state
-            state.tighten(settings)
+                state = self._states[key] = EndpointState(endpoint.url, settings)
+            else:
+                state.tighten(settings)
             return state
 
     def post(self, function: Callable[[], None]) -> None:
@@ -155,14 +89,12 @@ class Engine:
         self._runs.discard(run)
 
     def _tick(self) -> None:
-        """End attempts and records that are late; goes on while there are records."""
+        """See to what is late; goes on while there are records."""
         now = self.loop.time()
         for state in list(self._states.values()):
-            for call in list(state.pool.active):
-                if now >= call.deadline:
-                    call.expire("no answer within the deadline")
+            state.tick(now)
         for run in list(self._runs):
-            run.expire_if_late(now)
+            run.tick(now)
         self._ticking = bool(self._runs)
         if self._ticking:
             self.loop.call_later(TICK_S, self._tick)
@@ -195,8 +127,10 @@ class Engine:
         return Counters(
             requests=sum(c.requests for c in each),
             retries=sum(c.retries for c in each),
+            hedges=sum(c.hedges for c in each),
             failures=sum(c.failures for c in each),
             records=sum(c.records for c in each),
+            throttled_s=sum(c.throttled_s for c in each),
         )
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from verifier.call import Call
 
 Deliver = Callable[["RecordRun", BaseException | None], object]
+SeeToStragglers = Callable[["RecordRun", float], object]
 
 
 class RecordRun:
@@ -18,14 +19,17 @@ class RecordRun:
     The clock stands still while any of the calls is held in our own queue.
     """
 
-    __slots__ = ("_deliver", "_elapsed", "_held", "_left", "_loop", "_seconds", "_since", "calls",
-                 "delivered", "record_id")  # fmt: skip
+    __slots__ = (
+        "_deliver", "_elapsed", "_held", "_left", "_loop", "_seconds", "_see_to_stragglers",
+        "_since", "calls", "delivered", "record_id",
+    )  # fmt: skip
 
     def __init__(
         self,
         record_id: str,
         seconds: float,
         deliver: Deliver,
+        see_to_stragglers: SeeToStragglers,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.record_id = record_id
@@ -33,6 +37,7 @@ class RecordRun:
         self.delivered = False
         self._seconds = seconds
         self._deliver = deliver
+        self._see_to_stragglers = see_to_stragglers
         self._loop = loop
         self._left = 0
         self._held = 0
@@ -58,12 +63,17 @@ class RecordRun:
         if self._held == 0:
             self._since = self._loop.time()
 
-    def expire_if_late(self, now: float) -> None:
-        """Give all calls up if the record's deadline has passed."""
-        if self._held or self._elapsed + now - self._since < self._seconds:
-            return
-        for call in self.calls:
-            call.give_up("the record's deadline passed")
+    def excuse(self, seconds: float) -> None:
+        """Time of an attempt during an outage: it does not count."""
+        self._elapsed -= seconds
+
+    def tick(self, now: float) -> None:
+        """Give all calls up if the record's deadline has passed; else see to its stragglers."""
+        if not self._held and self._elapsed + now - self._since >= self._seconds:
+            for call in self.calls:
+                call.give_up("the record's deadline passed")
+        else:
+            self._see_to_stragglers(self, now)
 
     def one_done(self) -> None:
         """A call is done; the last one completes the record."""
@@ -73,7 +83,9 @@ class RecordRun:
             self._deliver(self, None)
 
     def fail(self, error: BaseException) -> None:
-        """End the record with the run's fault; what its calls still say is dropped."""
+        """End the record with the run's fault; its requests are cut off."""
         if not self.delivered:
             self.delivered = True
+            for call in self.calls:
+                call.abandon()
             self._deliver(self, error)

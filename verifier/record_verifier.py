@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from schemas.errors import RecordError, RunStoppedError
+from schemas.policy import Policy
 from schemas.reasons import FailureReason
 from schemas.record import Record
 from schemas.verdict import CallUsage, Facts, Reading, ReplyKind, Verdict, VerdictStatus
@@ -26,6 +27,7 @@ from verifier.fault import Fault
 from verifier.record_run import RecordRun
 from verifier.request import RequestWriter
 from verifier.settings import KeepReplies, VerifierSettings
+from verifier.stragglers import Stragglers
 
 
 class Prepared(Struct, frozen=True):
@@ -54,9 +56,18 @@ Deliver = Callable[[Verified | BaseException], object]
 
 
 class RecordVerifier:
-    """Asks one endpoint all templates about each record."""
+    """Asks one endpoint all templates about each record.
 
-    def __init__(self, engine: Engine, settings: VerifierSettings, templates: TemplateSet) -> None:
+    `policy` says which verdicts are enough, so that the rest need not be waited for.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: VerifierSettings,
+        templates: TemplateSet,
+        policy: Policy | None = None,
+    ) -> None:
         endpoint = parse_endpoint(settings.target, settings.api_key_env)
         if endpoint.embedded:
             endpoint = embedded_endpoint()
@@ -67,6 +78,7 @@ class RecordVerifier:
         self._template_set = template_set_version(templates)
         self._caller = Caller(engine, endpoint, settings)
         self._writer = RequestWriter(endpoint.model, self._templates)
+        self._stragglers = Stragglers(self._caller, settings, self._templates, policy or Policy())
         self.places = self._caller.state.places
         self.gate = self._caller.state.gate
 
@@ -89,6 +101,9 @@ class RecordVerifier:
             prepared.record.id,
             self._settings.record_timeout,
             lambda run, error: deliver(self._finish(prepared, run, error)),
+            lambda run, now: self._stragglers.see_to(
+                run, prepared.record.fields, lambda call: self._verdict(prepared, call), now
+            ),
             self._engine.loop,
         )
 
@@ -142,17 +157,21 @@ class RecordVerifier:
         self._caller.state.counters.records += 1
         try:
             verdicts = tuple(
-                [
-                    self._verdict(prepared, call.template, call.fields, call.result)
-                    for call in run.calls
-                    if call.result is not None
-                ]
+                [self._verdict(prepared, call) for call in run.calls if call.result is not None]
             )
         except Exception as problem:  # noqa: BLE001 - delivered to whoever waits for the record
             return problem
         return Verified(prepared.record, prepared.facts, verdicts)
 
-    def _verdict(
+    def _verdict(self, prepared: Prepared, call: Call) -> Verdict:
+        """The verdict of a call that is done, made once."""
+        if call.verdict is None and call.result is not None:
+            call.verdict = self._verdict_on(prepared, call.template, call.fields, call.result)
+        if call.verdict is None:
+            raise ValueError("the call is not done")
+        return call.verdict
+
+    def _verdict_on(
         self, prepared: Prepared, template: Template, fields: tuple[str, ...], result: CallResult
     ) -> Verdict:
         reading, reason, detail = _read(template, fields, result.outcome)

@@ -52,7 +52,9 @@ class Scorer:
         )
         self._scale = scale
         self._engine = get_engine()
-        self._verifier = RecordVerifier(self._engine, settings, templates or builtin_templates())
+        self._verifier = RecordVerifier(
+            self._engine, settings, templates or builtin_templates(), self._rules.policy
+        )
         self._gate = self._verifier.gate
 
     async def __aenter__(self) -> Self:

@@ -9,6 +9,13 @@ RECORD_DEADLINE_CAP_S = 239.0
 """Beam runners take a worker that says nothing for five minutes to be stuck."""
 
 
+class OnOff(StrEnum):
+    """A switch."""
+
+    ON = "on"
+    OFF = "off"
+
+
 class KeepReplies(StrEnum):
     """What the verdict log keeps of a reply: nothing, all but its free text, or all."""
 
@@ -19,6 +26,7 @@ class KeepReplies(StrEnum):
 
 Seconds = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
+PerMinute = Annotated[float, Field(gt=0)]
 
 
 class VerifierSettings(BaseModel):
@@ -36,6 +44,12 @@ class VerifierSettings(BaseModel):
     record_timeout: Annotated[float, Field(gt=0, le=RECORD_DEADLINE_CAP_S)] = 220.0
     max_attempts: Count = 5
     max_retry_wait: Seconds = 30.0
+    max_outage: Seconds = 300.0
+    requests_per_minute: PerMinute | None = None
+    tokens_per_minute: PerMinute | None = None
+    verifier_processes: Count = 1
+    adaptive_deadlines: OnOff = OnOff.ON
+    hedge: bool = False
     max_fields_per_call: Count = 50
     keep_replies: KeepReplies = KeepReplies.NONE
 
@@ -46,3 +60,7 @@ class VerifierSettings(BaseModel):
                 "deadlines must not shrink: attempt_timeout <= call_timeout <= record_timeout"
             )
         return self
+
+    def share_of(self, per_minute: float | None) -> float | None:
+        """This process's share of a figure that holds for all processes together."""
+        return None if per_minute is None else per_minute / self.verifier_processes

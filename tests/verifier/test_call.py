@@ -24,9 +24,9 @@ from tests.support.scripted import (
     says_text,
     until,
 )
-from verifier.caller import Caller
+from verifier.caller import FORBIDDEN_RECORDS, Caller
 from verifier.endpoint import Endpoint
-from verifier.engine import FORBIDDEN_RECORDS, get_engine
+from verifier.engine import get_engine
 from verifier.fault import Action, Fault
 from verifier.record_verifier import RecordVerifier, Verified, prepare
 from verifier.request import Dialect
@@ -475,7 +475,7 @@ def test_without_a_key_no_authorization_is_sent() -> None:
     assert "Authorization" not in server.asked[0].headers
 
 
-@pytest.mark.parametrize("raises", ["verifier.call.read_answer", "verifier.caller.retry_wait"])
+@pytest.mark.parametrize("raises", ["verifier.attempt.read_answer", "verifier.caller.retry_wait"])
 def test_an_error_of_ours_costs_one_record(raises: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is delivered, not swallowed or slept out, and the workers go on."""
 

@@ -15,21 +15,18 @@ from schemas.record import Record
 from scoring.templates import TemplateSet
 from tests.support.builders import TEMPLATES, record
 from tests.support.scripted import RawServer, Says, raw_server
+from verifier.answer import Reply
 from verifier.endpoint import Endpoint
-from verifier.engine import (
-    PROBE_AFTER_S,
-    Counters,
-    EndpointState,
-    Engine,
-    close_engine,
-    get_engine,
-)
-from verifier.places import Gate, Places
-from verifier.pool import Pool
+from verifier.endpoint_state import PROBE_AFTER_S, Counters, EndpointState
+from verifier.engine import Engine, close_engine, get_engine
+from verifier.places import Places
 from verifier.record_verifier import RecordVerifier, Verified, prepare
 from verifier.settings import VerifierSettings
 
 ONE_TEMPLATE = TemplateSet(templates=(TEMPLATES["fields_numeric"],))
+
+
+GOOD = Reply("good", None, 0, 0, 0)
 
 
 def settings(target: str = "http://h.example#m", **more: object) -> VerifierSettings:
@@ -237,7 +234,7 @@ def test_what_was_sent_is_counted() -> None:
 
 @pytest.fixture
 def state() -> EndpointState:
-    return EndpointState(Pool(1), Places(1), Gate(1))
+    return EndpointState("http://a.example/v1", settings())
 
 
 def passes(state: EndpointState, now: float) -> bool:
@@ -260,19 +257,19 @@ def test_a_latched_endpoint_lets_one_probe_through(state: EndpointState) -> None
         True,
         False,
     ]
-    state.succeeded(late)
+    state.answered(late, 1, GOOD)
     assert passes(state, late + 2)
 
 
 def test_a_call_from_before_the_fault_does_not_undo_the_latch(state: EndpointState) -> None:
     """It was under way already, and says nothing of what is sent from now on."""
     state.latch("out of credit", 100)
-    state.succeeded(99)
+    state.answered(99, 1, GOOD)
     assert not passes(state, 101)
 
 
 def test_a_success_clears_the_count_of_forbidden_records(state: EndpointState) -> None:
     """403s count only without a success between them."""
     state.forbidden |= {"r1", "r2"}
-    state.succeeded(5)
+    state.answered(5, 1, GOOD)
     assert not state.forbidden

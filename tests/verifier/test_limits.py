@@ -16,8 +16,6 @@ from verifier.record_run import RecordRun
 class Job:
     """Work that notes when it ran, and how many ran beside it."""
 
-    deadline = 0.0
-
     def __init__(self, pool: Pool, number: int, order: list[int], peaks: list[int]) -> None:
         self._pool, self._number, self._order, self._peaks = pool, number, order, peaks
 
@@ -26,8 +24,26 @@ class Job:
         self._peaks.append(len(self._pool.active))
         await asyncio.sleep(0.001)
 
-    def expire(self, why: str) -> None:
-        raise AssertionError(why)
+    def tick(self, now: float) -> None:
+        raise AssertionError(now)
+
+
+class Open:
+    """Admits whatever comes."""
+
+    allowed = 1000
+
+    def wait(self, _now: float) -> float:
+        return 0.0
+
+    def goes(self, work: object) -> None:
+        pass
+
+    def ended(self, work: object) -> None:
+        pass
+
+    def waited(self, seconds: float) -> None:
+        raise AssertionError(seconds)
 
 
 async def idle(pool: Pool) -> None:
@@ -42,7 +58,7 @@ def test_a_pool_works_in_order_and_never_beyond_its_limit() -> None:
     """First come first served, also when work comes while all workers are busy or parked."""
 
     async def run() -> tuple[list[int], int]:
-        pool, order, peaks = Pool(2), list[int](), list[int]()
+        pool, order, peaks = Pool(2, Open()), list[int](), list[int]()
         for number in range(20):
             pool.put(Job(pool, number, order, peaks))
             if number % 7 == 0:
@@ -57,7 +73,7 @@ def test_a_tightened_pool_loses_workers() -> None:
     """A smaller limit holds as soon as the work under way is done."""
 
     async def run() -> int:
-        pool, order, peaks = Pool(8), list[int](), list[int]()
+        pool, order, peaks = Pool(8, Open()), list[int](), list[int]()
         for number in range(8):
             pool.put(Job(pool, number, order, peaks))
         await asyncio.sleep(0)
@@ -105,7 +121,11 @@ def test_places_block_threads_at_the_limit() -> None:
 async def record_run(seconds: float) -> tuple[RecordRun, list[BaseException | None]]:
     delivered: list[BaseException | None] = []
     run = RecordRun(
-        "r", seconds, lambda _run, error: delivered.append(error), asyncio.get_running_loop()
+        "r",
+        seconds,
+        lambda _run, error: delivered.append(error),
+        lambda _run, _now: None,
+        asyncio.get_running_loop(),
     )
     return run, delivered
 
@@ -121,6 +141,9 @@ class Waiting:
     def give_up(self, _why: str) -> None:
         self.given_up += 1
 
+    def abandon(self) -> None:
+        pass
+
 
 def test_held_time_does_not_count_for_the_records_deadline() -> None:
     """While any call is held the clock stands still; then it goes on where it was."""
@@ -132,13 +155,13 @@ def test_held_time_does_not_count_for_the_records_deadline() -> None:
         record.start([call])  # type: ignore[list-item]
         record.hold()
         record.hold()
-        record.expire_if_late(loop.time() + 10)
+        record.tick(loop.time() + 10)
         record.release()
-        record.expire_if_late(loop.time() + 10)
+        record.tick(loop.time() + 10)
         record.release()
-        record.expire_if_late(loop.time() + 0.01)
+        record.tick(loop.time() + 0.01)
         assert call.given_up == 0
-        record.expire_if_late(loop.time() + 0.1)
+        record.tick(loop.time() + 0.1)
         assert call.given_up == 1
 
     asyncio.run(run())

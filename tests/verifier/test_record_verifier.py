@@ -190,16 +190,16 @@ class HangingCall:
 def test_time_before_and_after_a_wait_of_ours_adds_up() -> None:
     """A deadline of 10 s: 6 s, a long wait in our queue, 3 s, another wait, and 2 s are too late."""
     loop, call = FakeLoop(), HangingCall()
-    run = RecordRun("r", 10, lambda *_: None, loop)  # type: ignore[arg-type]
+    run = RecordRun("r", 10, lambda *_: None, lambda *_: None, loop)  # type: ignore[arg-type]
     run.start([call])  # type: ignore[list-item]
     for counts, held in ((6, 500), (3, 500), (2, 0)):
-        run.expire_if_late(loop.now)
+        run.tick(loop.now)
         assert not call.given_up
         loop.now += counts
-        run.expire_if_late(loop.now)
+        run.tick(loop.now)
         run.hold()
         loop.now += held
-        run.expire_if_late(loop.now)
+        run.tick(loop.now)
         run.release()
     assert call.given_up
 

@@ -1,0 +1,78 @@
+"""One request under way, which can be cut off from outside."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from schemas.reasons import FailureReason
+from verifier.answer import Reply, read_answer
+from verifier.fault import Action, Fault
+
+if TYPE_CHECKING:
+    from verifier.caller import Caller
+
+
+class Attempt:
+    """Sends a request, at most one at a time. For the engine's loop only."""
+
+    __slots__ = ("_caller", "_expired", "_task", "started")
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._task: asyncio.Task[None] | None = None
+        self._expired: str | None = None
+        self.started = 0.0
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an answer is waited for."""
+        return self._task is not None
+
+    def expire(self, why: str) -> None:
+        """Cut the request off, if there is one; it ends as a time-out with this detail."""
+        if self._task is not None and self._expired is None:
+            self._expired = why
+            self._task.cancel()
+
+    async def send(self, body: bytes) -> Reply | Fault:
+        """The reply to a request, or what became of it."""
+        task = self._task = asyncio.current_task()
+        self.started = self._caller.loop.time()
+        try:
+            return await self._send(body)
+        except asyncio.CancelledError:
+            if self._expired is None:
+                raise
+            return self._timed_out(task)
+        finally:
+            self._task = None
+            if self._expired is not None:
+                await self._absorb(task)
+                self._expired = None
+
+    def _timed_out(self, task: asyncio.Task[None] | None) -> Fault:
+        if task is not None:
+            task.uncancel()
+        return Fault(Action.RETRY, FailureReason.TIMEOUT, self._expired or "")
+
+    @staticmethod
+    async def _absorb(task: asyncio.Task[None] | None) -> None:
+        """Take the cancellation that came just as the answer did, lest it hits the next call."""
+        if task is not None and task.cancelling():
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                task.uncancel()
+
+    async def _send(self, body: bytes) -> Reply | Fault:
+        try:
+            status, headers, answer = await self._caller.post(body)
+        except TimeoutError:
+            return Fault(Action.RETRY, FailureReason.TIMEOUT, "no connection within the deadline")
+        except (aiohttp.ClientError, OSError) as error:
+            detail = f"{type(error).__name__}: {error}"
+            return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
+        return read_answer(status, headers, answer)
