@@ -6,7 +6,6 @@ section markers inside it are neutralised.
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,13 +14,9 @@ from msgspec import Struct
 
 from schemas.record import ContentPart, Record
 from schemas.verdict import ReplyKind
+from scoring.invisible import without_hidden
+from scoring.markers import neutralise_markers
 from scoring.templates import Template, TemplateSet
-
-_INVISIBLE = r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-_MARKER = re.compile(
-    rf"[<\uff1c](?={_INVISIBLE}(?:/{_INVISIBLE})?untrusted_(?:request|message|schema|output|fields))",
-    re.IGNORECASE,
-)
 
 PREAMBLE = (
     "You verify the work of another language model. It was given a request and a JSON schema, and "
@@ -84,8 +79,12 @@ def user_content(data: DataBlock, fields: Sequence[str]) -> str | list[Any]:
 
 
 def neutralise(text: str) -> str:
-    """`text` with the opening bracket of anything like our section markers made harmless."""
-    return _MARKER.sub("‹", text)
+    """`text` that can neither leave its section nor say what no reader sees.
+
+    The opening bracket of anything like a marker, of our sections or of a chat, is made harmless,
+    and characters that carry hidden text become one U+FFFD. All else stays as it is. O(n).
+    """
+    return without_hidden(neutralise_markers(text))
 
 
 def _section(name: str, text: str) -> str:
