@@ -76,8 +76,14 @@ class Call:
         self.verdict: Verdict | None = None
 
     def queue(self) -> None:
-        """Wait for a worker; the record's clock stands still meanwhile."""
+        """Wait for a worker; the record's clock stands still meanwhile.
+
+        Whoever waits for the end of an outage begins anew after it: what failed before is part of
+        it.
+        """
         self._retry = None
+        if self._caller.state.breaker.is_open:
+            self.seconds, self._tries = 0.0, 0
         if self.result is None and not self._record.delivered:
             self._record.hold()
             self._caller.state.pool.put(self)
