@@ -11,7 +11,13 @@ from hypothesis import settings
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
-OURS = {"construct-beam-engine", "construct-beam-server", "raw-server"}
+OURS = {
+    "construct-beam-cache-read",
+    "construct-beam-cache-write",
+    "construct-beam-engine",
+    "construct-beam-server",
+    "raw-server",
+}
 
 
 @pytest.fixture(autouse=True)
