@@ -10,6 +10,8 @@ from launch.flags import refuse_unknown
 
 LOCAL_RUNNER = "FnApiRunner"
 IN_PROCESS = frozenset({LOCAL_RUNNER, "BundleBasedDirectRunner"})
+LOCAL = IN_PROCESS | {"DirectRunner", "PrismRunner", "SwitchingDirectRunner"}
+"""Runners whose workers are all on this machine."""
 
 
 def beam_options(arguments: Sequence[str], ours: Sequence[str]) -> PipelineOptions:

@@ -97,7 +97,8 @@ def _stop(run_ended: threading.Event, progress: ProgressLine, total: int | None)
     of = "" if total is None else f" of {total}"
     sys.stderr.write(
         f"stopped: {done.records}{of} records were verified with {done.requests} calls; "
-        "no result was written. The same command starts again.\n"
+        "no result was written. The same command starts again; replies in its cache are not paid "
+        "for twice.\n"
     )
     close_engine()
     sys.stderr.flush()

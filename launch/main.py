@@ -22,6 +22,7 @@ COMMANDS = {
     "score": Command("launch.score", "score a corpus: Parquet in, routed and scored Parquet out"),
     "demo": Command("launch.demo", "score the example corpus without an LLM and show the result"),
     "verifier": Command("launch.serve", "serve the embedded verifier alone, for load tests"),
+    "cache": Command("launch.cache", "what a reply cache holds, and dropping old replies"),
     "rescore": Command("launch.rescore", "scores and routes from kept verdicts, with no call"),
 }
 

@@ -49,13 +49,14 @@ def score(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import StandardOptions
 
-    from launch.beam_flags import IN_PROCESS, beam_options
+    from launch.beam_flags import IN_PROCESS, LOCAL, beam_options
     from launch.local import log_to_stderr, run_watched
     from pipeline.run import RUN_FILE, build, prepare_run
 
     log_to_stderr()
     options = beam_options(beam_arguments, ours)
-    prepared = prepare_run(flags)
+    runner = options.view_as(StandardOptions).runner
+    prepared = prepare_run(flags, local=runner in LOCAL)
 
     def work() -> None:
         pipeline = beam.Pipeline(options=options)
@@ -64,7 +65,7 @@ def score(
         if state not in (None, "DONE"):
             raise RunStoppedError(f"the runner ended in state {state}")
 
-    if options.view_as(StandardOptions).runner in IN_PROCESS:
+    if runner in IN_PROCESS:
         run_watched(work, prepared.plan.rows)
     else:
         work()

@@ -9,6 +9,7 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter
 
 import storage
+from pipeline.cache import with_cache
 from pipeline.counts import Counts, count_placed
 from pipeline.inputs import flat_fields, read_rules, read_source, read_templates
 from pipeline.settings import ScoreFlags
@@ -52,8 +53,13 @@ class Run:
         }
 
 
-def prepare_run(flags: ScoreFlags) -> Run:
-    """Read what the settings name, and check it. Raises UsageError with the remedy."""
+def prepare_run(flags: ScoreFlags, *, local: bool = True) -> Run:
+    """Read what the settings name, and check it. `local`: all workers are on this machine.
+
+    Raises UsageError with the remedy.
+    """
+    flags = with_cache(flags, flags.output, local=local)
+    flags.verifier_settings()
     endpoint = parse_endpoint(flags.verifier, flags.api_key_env)
     endpoint.headers()
     templates, source = read_templates(flags.templates), read_source(flags)

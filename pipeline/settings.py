@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from schemas.record import DocumentFrom
 from schemas.source import InputFormat
 from scoring.aggregate import ScoreScale
+from verifier.cache.sizes import parse_age, parse_bytes
 from verifier.settings import RECORD_DEADLINE_CAP_S, KeepReplies, OnOff, VerifierSettings
 
 Count = Annotated[int, Field(ge=1)]
@@ -41,6 +42,24 @@ class VerifierFlags(BaseModel):
     templates: Annotated[
         str | None,
         Field(description="folder of *.yaml templates that replace, extend or disable the five"),
+    ] = None
+    cache: Annotated[
+        str | None,
+        Field(
+            description="where replies are kept, so that none is paid for twice: file:PATH, "
+            "redis://HOST[:PORT][/DB], gs://BUCKET/PREFIX or none (unless set: OUTPUT.cache for "
+            "local runs with a real verifier)"
+        ),
+    ] = None
+    cache_max_bytes: Annotated[
+        str, Field(description="how large a cache file may get; the oldest replies go first")
+    ] = "10GB"
+    cache_max_age: Annotated[
+        str | None, Field(description="replies older than this are asked for again, like 30d")
+    ] = None
+    cache_password_env: Annotated[
+        str | None,
+        Field(description="variable that holds the password of Redis (REDIS_PASSWORD unless set)"),
     ] = None
     max_concurrency: Annotated[
         Count, Field(description="requests in flight per process, over all bundles and threads")
@@ -120,6 +139,9 @@ class VerifierFlags(BaseModel):
     def verifier_settings(self) -> VerifierSettings:
         """The part that travels to the engine."""
         shared = {n: getattr(self, n) for n in VerifierSettings.model_fields if n != "target"}
+        age = self.cache_max_age
+        shared["cache_max_bytes"] = parse_bytes(self.cache_max_bytes, "--cache_max_bytes")
+        shared["cache_max_age"] = None if age is None else parse_age(age, "--cache_max_age")
         return VerifierSettings(target=self.verifier, **shared)
 
 

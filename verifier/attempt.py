@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
 class Attempt:
     """Sends a request, at most one at a time. For the engine's loop only."""
 
-    __slots__ = ("_caller", "_expired", "_task", "started")
+    __slots__ = ("_caller", "_expired", "_task", "arrived_at", "started", "status")
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._task: asyncio.Task[None] | None = None
         self._expired: str | None = None
         self.started = 0.0
+        self.status = 0
+        self.arrived_at: datetime | None = None
 
     @property
     def under_way(self) -> bool:
@@ -40,7 +43,7 @@ class Attempt:
     async def send(self, body: bytes) -> Reply | Fault:
         """The reply to a request, or what became of it."""
         task = self._task = asyncio.current_task()
-        self.started = self._caller.loop.time()
+        self.started, self.status, self.arrived_at = self._caller.loop.time(), 0, None
         try:
             return await self._send(body)
         except asyncio.CancelledError:
@@ -75,4 +78,5 @@ class Attempt:
         except (aiohttp.ClientError, OSError) as error:
             detail = f"{type(error).__name__}: {error}"
             return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
+        self.status, self.arrived_at = status, datetime.now(UTC)
         return read_answer(status, headers, answer)

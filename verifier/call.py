@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,9 +19,12 @@ from schemas.verdict import Verdict
 from scoring.templates import Template
 from verifier.answer import Reply
 from verifier.attempt import Attempt
+from verifier.cache.entry import Entry
 from verifier.call_log import log_failure
 from verifier.fault import Action, Fault
+from verifier.hedge import Hedge
 from verifier.request import Dialect, Structure, unusual
+from verifier.shared_replies import Share
 
 if TYPE_CHECKING:
     from verifier.caller import Caller
@@ -39,6 +43,7 @@ class CallResult(Struct, frozen=True):
     outcome: Reply | Fault
     attempts: int
     seconds: float
+    arrived_at: datetime
 
 
 class Call:
@@ -46,8 +51,8 @@ class Call:
 
     __slots__ = (
         "_attempt", "_caller", "_deadline", "_enforced", "_hedge", "_make_body", "_record",
-        "_retry", "_room", "_tries", "attempts", "fields", "result", "seconds", "template",
-        "verdict",
+        "_retry", "_room", "_share", "_tries", "attempts", "fields", "result", "seconds",
+        "template", "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -64,6 +69,9 @@ class Call:
         self._attempt = Attempt(caller)
         self._hedge: Hedge | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._share = (
+            None if caller.shared is None else Share(caller.shared, self._take, self.queue)
+        )
         self._deadline = 0.0
         self._room = 1
         self._enforced = Structure.JSON_SCHEMA
@@ -110,7 +118,9 @@ class Call:
 
     def elapsed(self, now: float) -> float:
         """The seconds spent on the call so far."""
-        return self.seconds + (now - self._attempt.started if self._attempt.under_way else 0.0)
+        if self._attempt.under_way:
+            return self.seconds + now - self._attempt.started
+        return self.seconds
 
     def give_up(self, why: str) -> None:
         """End the call wherever it is: it is no longer waited for."""
@@ -124,6 +134,8 @@ class Call:
         if self._retry is not None:
             self._retry.cancel()
         self._attempt.expire("nobody waits for it")
+        if self._share is not None:
+            self._share.leave()
         if self._hedge is not None:
             self._hedge.abandon()
 
@@ -134,22 +146,35 @@ class Call:
             self._caller.state.counters.hedges += 1
             self._caller.state.pool.put(self._hedge, first=True)
 
-    async def duplicate(self, attempt: Attempt) -> None:
-        """Send the request once more beside the one under way, and be done if it is answered."""
-        if self.result is not None or not self._attempt.under_way:
-            return
-        outcome = await attempt.send(self._request())
-        if isinstance(outcome, Reply) and self.result is None and not self._record.delivered:
+    def request(self) -> bytes:
+        """The request's body, as the endpoint is known to understand it."""
+        return self._make_body(self._caller.dialect.at_most(self._enforced), self._room)
+
+    def count(self, body: bytes) -> None:
+        """A request goes out."""
+        self.attempts += 1
+        self._caller.state.sent(len(body), again=self.attempts > 1)
+
+    def answered_beside(self, attempt: Attempt, reply: Reply) -> None:
+        """The duplicate was answered: be done, unless it is too late."""
+        if self.result is None and not self._record.delivered:
             self.seconds = self.elapsed(self._caller.loop.time())
-            self._answered(outcome)
+            self._keep(attempt, reply)
+            self._answered(attempt, reply)
 
     async def _try(self) -> None:
-        """Send the request and settle what comes of it. Raises RunStoppedError when latched."""
-        caller, started = self._caller, self._caller.loop.time()
+        """Send the request, unless its reply is known or on its way, and settle what comes of it.
+
+        Raises RunStoppedError when latched.
+        """
+        caller, dialect = self._caller, self._caller.dialect
+        body = self.request()
+        if self._share is not None and not await self._share.needs_sending(body):
+            return
+        started = caller.loop.time()
         caller.check(started)
         self._deadline = started + caller.attempt_seconds(self.seconds)
-        dialect = caller.dialect
-        body = self._request()
+        self.count(body)
         outcome = await self._attempt.send(body)
         if self.result is not None or self._record.delivered:
             return
@@ -162,15 +187,23 @@ class Call:
             return
         self.seconds += now - started
         self._tries += 1
+        self._keep(self._attempt, outcome)
         self._settle(outcome, dialect)
 
-    def _request(self) -> bytes:
-        """The request's body, counted as sent."""
-        dialect = self._caller.dialect
-        body = self._make_body(dialect.at_most(self._enforced), self._room)
-        self.attempts += 1
-        self._caller.state.sent(len(body), again=self.attempts > 1)
-        return body
+    def _take(self, entry: Entry) -> None:
+        """Be done with what another request was answered; one that was cut off has more room."""
+        if self.result is not None or self._record.delivered:
+            return
+        try:
+            if not (isinstance(entry.outcome, Fault) and self._needs_more_room(entry.outcome)):
+                self._done(entry.outcome, entry.arrived_at)
+        except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
+            self._record.fail(error)
+
+    def _keep(self, attempt: Attempt, outcome: Reply | Fault) -> None:
+        """Have the outcome kept, and shared with calls that wait for it."""
+        if self._share is not None:
+            self._share.keep(attempt.status, outcome, attempt.arrived_at)
 
     def _settle(self, outcome: Reply | Fault, known: Dialect) -> None:
         """Be done, or be queued again now or later, or stop the run.
@@ -179,7 +212,7 @@ class Call:
         """
         caller = self._caller
         if isinstance(outcome, Reply):
-            self._answered(outcome)
+            self._answered(self._attempt, outcome)
             return
         fatal = caller.fatal(outcome, self._record.record_id)
         if fatal is not None:
@@ -188,18 +221,24 @@ class Call:
         if outcome.action is Action.ADAPT and self._adapt(outcome, known):
             self.queue()
             return
-        if outcome.reason is FailureReason.TRUNCATED and self._room == 1:
-            self._room = MORE_ROOM
-            self.queue()
+        if self._needs_more_room(outcome):
             return
         wait = caller.wait_before_retry(outcome, self._tries, self.seconds)
         if wait is None:
-            self._done(outcome)
+            self._done(outcome, self._attempt.arrived_at)
             return
         self._log(outcome, retried=True)
         caller.state.counters.retries += 1
         self.seconds += wait
         self._retry = caller.loop.call_later(wait + caller.retry_delay(), self.queue)
+
+    def _needs_more_room(self, fault: Fault) -> bool:
+        """Whether the reply was cut off for the first time: then it is asked for once more."""
+        if fault.reason is not FailureReason.TRUNCATED or self._room != 1:
+            return False
+        self._room = MORE_ROOM
+        self.queue()
+        return True
 
     def _try_after_outage(self, outcome: Reply | Fault) -> None:
         """Be queued until the endpoint answers again: such an attempt counts for nothing."""
@@ -216,15 +255,17 @@ class Call:
         self._enforced = Structure(max(sent - 1, Structure.NONE))
         return sent is not Structure.NONE
 
-    def _answered(self, reply: Reply) -> None:
+    def _answered(self, attempt: Attempt, reply: Reply) -> None:
         self._caller.patience.answered(self.template.name, self.seconds)
-        self._done(reply)
+        self._done(reply, attempt.arrived_at)
 
-    def _done(self, outcome: Reply | Fault) -> None:
+    def _done(self, outcome: Reply | Fault, arrived_at: datetime | None = None) -> None:
         if isinstance(outcome, Fault):
             self._caller.state.counters.failures += 1
             self._log(outcome, retried=False)
-        self.result = CallResult(outcome, self.attempts, self.seconds)
+        self.result = CallResult(
+            outcome, self.attempts, self.seconds, arrived_at or datetime.now(UTC)
+        )
         self.abandon()
         self._record.one_done()
 
@@ -232,24 +273,3 @@ class Call:
         log_failure(
             self._record.record_id, self.template.name, fault.reason, self.attempts, retried=retried
         )
-
-
-class Hedge:
-    """A duplicate of a call's request, as work for the pool."""
-
-    __slots__ = ("_attempt", "_call")
-
-    def __init__(self, caller: Caller, call: Call) -> None:
-        self._call = call
-        self._attempt = Attempt(caller)
-
-    async def run(self) -> None:
-        """Send the duplicate."""
-        await self._call.duplicate(self._attempt)
-
-    def tick(self, now: float) -> None:
-        """It has no deadline of its own: it ends with its call."""
-
-    def abandon(self) -> None:
-        """The call is done."""
-        self._attempt.expire("the other request was answered")

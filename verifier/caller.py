@@ -14,6 +14,7 @@ from verifier.fault import Action, Fault
 from verifier.patience import Patience
 from verifier.request import Dialect
 from verifier.settings import VerifierSettings
+from verifier.shared_replies import SharedReplies
 
 FORBIDDEN_RECORDS = 3
 """A 403 stops the run after this many records in a row: some providers answer it to one."""
@@ -38,6 +39,7 @@ class Caller:
         # For connecting alone: the engine itself watches the answers.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout)
         self.loop = engine.loop
+        self.shared = SharedReplies.of(engine, endpoint.url, settings)
         self.state: EndpointState = engine.state(endpoint, settings)
         self.patience = self.state.patience.setdefault(
             endpoint.model, Patience(hedged=settings.hedge)

@@ -14,6 +14,9 @@ import aiohttp
 import uvloop
 
 from schemas.errors import RunStoppedError
+from verifier.cache.flights import Flights
+from verifier.cache.opening import open_store
+from verifier.cache.store import ReplyStore
 from verifier.endpoint import Endpoint
 from verifier.endpoint_state import Counters, EndpointState
 from verifier.mailbox import Mailbox
@@ -35,6 +38,9 @@ class Engine:
         self._runs: set[RecordRun] = set()
         self._ticking = False
         self._session: aiohttp.ClientSession | None = None
+        self._stores: dict[str, ReplyStore | None] = {}
+        self._stores_lock = threading.Lock()
+        self.flights = Flights()
         self.loop = uvloop.new_event_loop()
         self._mailbox = Mailbox(self.loop)
         self._thread = threading.Thread(target=self._run, name="construct-beam-engine", daemon=True)
@@ -67,6 +73,25 @@ class Engine:
             else:
                 state.tighten(settings)
             return state
+
+    def store(self, settings: VerifierSettings) -> ReplyStore | None:
+        """The reply cache of `settings`, opened once; not for the loop's thread.
+
+        Raises UsageError when it cannot be used.
+        """
+        if settings.cache is None:
+            return None
+        with self._stores_lock:
+            if settings.cache not in self._stores:
+                opening = open_store(
+                    settings.cache,
+                    max_bytes=settings.cache_max_bytes,
+                    max_age=settings.cache_max_age,
+                    password_env=settings.cache_password_env,
+                )
+                opened = asyncio.run_coroutine_threadsafe(opening, self.loop).result()
+                self._stores[settings.cache] = opened
+            return self._stores[settings.cache]
 
     def post(self, function: Callable[[], None]) -> None:
         """Have `function` called on the loop soon; callable from any thread.
@@ -152,6 +177,9 @@ class Engine:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for store in self._stores.values():
+            if store is not None:
+                await store.close()
         if self._session is not None:
             await self._session.close()
         self.loop.call_soon(self.loop.stop)

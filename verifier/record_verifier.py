@@ -1,7 +1,6 @@
 """All verifier calls on one record, concurrently, and the verdicts that come of them."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 
 import orjson
 from msgspec import Struct
@@ -193,7 +192,7 @@ class RecordVerifier:
             model_answered=reply.model if reply else None,
             template_set=self._template_set,
             usage=_usage(result, reply),
-            arrived_at=datetime.now(UTC),
+            arrived_at=result.arrived_at,
         )
 
     def _kept(self, template: Template, fields: tuple[str, ...], reply: Reply | None) -> str | None:
@@ -217,6 +216,9 @@ def _read(
 
 
 def _usage(result: CallResult, reply: Reply | None) -> CallUsage:
+    """What the call cost; a reply from the cache, or that another call waited for, cost nothing."""
+    if result.attempts == 0:
+        reply = None
     return CallUsage(
         attempts=result.attempts,
         prompt_tokens=reply.prompt_tokens if reply else 0,

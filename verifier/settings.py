@@ -1,9 +1,13 @@
 """How verifiers are called: validated once, frozen, picklable, without a secret in it."""
 
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MAX_BYTES = 10_000_000_000
+"""How large a cache file may get."""
 
 RECORD_DEADLINE_CAP_S = 239.0
 """Beam runners take a worker that says nothing for five minutes to be stuck."""
@@ -50,6 +54,10 @@ class VerifierSettings(BaseModel):
     verifier_processes: Count = 1
     adaptive_deadlines: OnOff = OnOff.ON
     hedge: bool = False
+    cache: str | None = None
+    cache_max_bytes: Count = MAX_BYTES
+    cache_max_age: timedelta | None = None
+    cache_password_env: str | None = None
     max_fields_per_call: Count = 50
     keep_replies: KeepReplies = KeepReplies.NONE
 

@@ -201,7 +201,8 @@ def test_the_verifier_alone_serves_a_run(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     with started("verifier", "--port=0", "--fault=rate_limit:0.0") as server:
         url = _base_url(server)
-        done = construct_beam("score", f"--input={corpus}", f"--output={out}", "--verifier", url)
+        arguments = (f"--input={corpus}", f"--output={out}", "--cache=none", "--verifier", url)
+        done = construct_beam("score", *arguments)
         assert done.returncode == 0, done.stderr
         server.send_signal(signal.SIGINT)
         assert server.wait(10) == 0

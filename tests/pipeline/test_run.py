@@ -155,6 +155,7 @@ def test_a_misbehaving_server_loses_nothing_and_accepts_nothing_thin(
             out,
             verdicts=str(out / "verdicts"),
             verifier=target(server),
+            cache="none",
             attempt_timeout=0.5,
             call_timeout=2,
             record_timeout=4,

@@ -6,8 +6,7 @@ from verifier.cache.backend import Backend
 from verifier.cache.file_store import FileBackend
 from verifier.cache.spec import CacheSpec, FileSpec, RedisSpec, parse_spec
 from verifier.cache.store import ReplyStore
-
-MAX_BYTES = 10_000_000_000
+from verifier.settings import MAX_BYTES
 
 
 async def open_store(

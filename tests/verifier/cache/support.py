@@ -10,8 +10,9 @@ from verifier.answer import Reply
 from verifier.cache.backend import Item, StoreError, StoreStats
 from verifier.cache.entry import Entry
 from verifier.cache.key import Key, RequestKeys
-from verifier.cache.opening import MAX_BYTES, open_store
+from verifier.cache.opening import open_store
 from verifier.cache.store import ReplyStore
+from verifier.settings import MAX_BYTES
 
 _KEYS = RequestKeys("http://h.example/v1/chat/completions")
 

@@ -1,0 +1,39 @@
+"""A duplicate of a slow call's request: the first answer counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from verifier.answer import Reply
+from verifier.attempt import Attempt
+
+if TYPE_CHECKING:
+    from verifier.call import Call
+    from verifier.caller import Caller
+
+
+class Hedge:
+    """The duplicate, as work for the pool."""
+
+    __slots__ = ("_attempt", "_call")
+
+    def __init__(self, caller: Caller, call: Call) -> None:
+        self._call = call
+        self._attempt = Attempt(caller)
+
+    async def run(self) -> None:
+        """Send it, unless the call is no longer under way."""
+        if self._call.result is not None or not self._call.under_way:
+            return
+        body = self._call.request()
+        self._call.count(body)
+        outcome = await self._attempt.send(body)
+        if isinstance(outcome, Reply):
+            self._call.answered_beside(self._attempt, outcome)
+
+    def tick(self, now: float) -> None:
+        """It has no deadline of its own: it ends with its call."""
+
+    def abandon(self) -> None:
+        """The call is done."""
+        self._attempt.expire("the other request was answered")
