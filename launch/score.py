@@ -81,6 +81,9 @@ def describe(summary: dict[str, Any], flags: ScoreFlags) -> str:
     lines += [f"  {count:>8}  {name.replace('_', ' ')}" for name, count in placed.items()]
     lines += _reasons("why human review", summary["review_reasons"])
     lines += _reasons("why dead letter", summary["dead_letter_reasons"])
+    kept = summary["verdicts_from_cache"]
+    if kept:
+        lines.append(f"{kept} verdicts from the cache, {flags.cache or flags.output + '.cache'}")
     latency = summary["latency_ms"]
     if latency["p50"] is not None:
         lines.append(

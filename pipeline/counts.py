@@ -39,6 +39,7 @@ class Counts:
         usage = placed.usage
         self.totals["calls"] += usage.calls
         self.totals["verdicts"] += placed.scores.n_verdicts
+        self.totals["verdicts_from_cache"] += usage.from_cache
         self.totals["prompt_tokens"] += usage.prompt_tokens
         self.totals["completion_tokens"] += usage.completion_tokens
         self.totals["cached_tokens"] += usage.cached_tokens
@@ -59,7 +60,10 @@ class Counts:
         """The counts as run.json shows them; latencies are of a record's slowest call."""
         placed = {route.value: self.routes[route.value] for route in Route}
         placed["dead_letter"] = sum(self.dead_letters.values())
-        names = ("calls", "verdicts", "prompt_tokens", "completion_tokens", "cached_tokens")
+        names = (
+            "calls", "verdicts", "verdicts_from_cache", "prompt_tokens", "completion_tokens",
+            "cached_tokens",
+        )  # fmt: skip
         return {
             "records": sum(placed.values()),
             "placed": placed,

@@ -46,7 +46,10 @@ class Decision(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """What a record's verifier calls cost together; `latency_ms` is of the slowest call."""
+    """What a record's verifier calls cost together; `latency_ms` is of the slowest call.
+
+    `from_cache` verdicts needed no call.
+    """
 
     calls: int
     prompt_tokens: int
@@ -54,6 +57,7 @@ class Usage(Struct, frozen=True):
     cached_tokens: int
     cost_usd: float | None
     latency_ms: float | None
+    from_cache: int = 0
 
 
 class ScoredRecord(Struct, frozen=True):

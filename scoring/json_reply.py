@@ -15,6 +15,7 @@ import orjson
 MAX_CANDIDATES = 20
 MAX_REPAIR_LENGTH = 1_000_000
 
+_KEY = re.compile(r'"\s*:')
 _LINE_END = re.compile(r"[^\S\n]*+(?:\n|```|\Z)")
 _OPENER = re.compile(r"[{\[]")
 _TOKEN = re.compile(
@@ -31,11 +32,48 @@ def json_candidates(text: str) -> list[Any]:
     if isinstance(whole, str):
         return json_candidates(whole)
     if isinstance(whole, dict | list):
-        return [whole]
-    found = [_tolerant(text[start:stop]) for start, stop in _balanced(text)]
-    if not any(found):
-        found = [_tolerant(part) for part in _outermost(text)]
-    return [value for value in found if value]
+        return _with_first_keys(text, whole)
+    found = [value for start, stop in _balanced(text) for value in _values(text[start:stop])]
+    return found or [value for part in _outermost(text) for value in _values(part)]
+
+
+def _values(text: str) -> list[Any]:
+    value = _tolerant(text)
+    return _with_first_keys(text, value) if value else []
+
+
+def _with_first_keys(text: str, value: Any) -> list[Any]:
+    """`value`, in which the last of equal keys count, and what the first ones say if there are any.
+
+    Two verdicts in one object are two verdicts.
+    """
+    if len(_KEY.findall(text)) <= _keys_in(value):
+        return [value]
+    repeated: list[int] = []
+
+    def first_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(reversed(pairs))
+        repeated.append(len(pairs) - len(found))
+        return found
+
+    try:
+        first = json.loads(text, strict=False, object_pairs_hook=first_keys)
+    except (ValueError, RecursionError):
+        return [value]
+    return [value, first] if any(repeated) else [value]
+
+
+def _keys_in(value: Any) -> int:
+    """How many keys there are in objects, however deep."""
+    count, pending = 0, [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            count += len(item)
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+    return count
 
 
 def in_json(text: str, position: int) -> bool:

@@ -72,4 +72,5 @@ def total_usage(verdicts: Sequence[Verdict]) -> Usage:
         cached_tokens=sum([c.cached_tokens for c in calls]),
         cost_usd=sum(costs) if costs else None,
         latency_ms=max(latencies, default=None),
+        from_cache=sum([v.status is VerdictStatus.OK and v.usage.attempts == 0 for v in verdicts]),
     )

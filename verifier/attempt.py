@@ -11,6 +11,7 @@ import aiohttp
 from schemas.reasons import FailureReason
 from verifier.answer import Reply, read_answer
 from verifier.fault import Action, Fault
+from verifier.prompt_cut import cut_prompt
 
 if TYPE_CHECKING:
     from verifier.caller import Caller
@@ -79,4 +80,7 @@ class Attempt:
             detail = f"{type(error).__name__}: {error}"
             return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
         self.status, self.arrived_at = status, datetime.now(UTC)
-        return read_answer(status, headers, answer)
+        outcome = read_answer(status, headers, answer)
+        if isinstance(outcome, Reply):
+            return cut_prompt(body, outcome) or outcome
+        return self._caller.without_key(outcome)

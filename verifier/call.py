@@ -249,11 +249,14 @@ class Call:
 
     def _adapt(self, fault: Fault, known: Dialect) -> bool:
         """Give up what was refused: for this call if it is to blame, else for the endpoint."""
-        if fault.parameter != "response_format" or not unusual(self.fields):
-            return self._caller.adapt(fault, known)
-        sent = known.at_most(self._enforced).structure
-        self._enforced = Structure(max(sent - 1, Structure.NONE))
-        return sent is not Structure.NONE
+        sent, parameter = known.at_most(self._enforced), fault.parameter or ""
+        if not sent.sends(self.template, parameter):
+            return False
+        alone = fault.unsure or unusual(self.fields, aliases=True) or sent != known
+        if parameter != "response_format" or not alone:
+            return self._caller.adapt(fault, known, self.fields)
+        self._enforced = Structure(sent.structure - 1)
+        return True
 
     def _answered(self, attempt: Attempt, reply: Reply) -> None:
         self._caller.patience.answered(self.template.name, self.seconds)

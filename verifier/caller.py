@@ -1,7 +1,8 @@
 """How one stage calls its endpoint: URL, headers, deadlines, and the rules for faults."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import aiohttp
 from yarl import URL
@@ -21,6 +22,21 @@ FORBIDDEN_RECORDS = 3
 
 LEAST_LEFT = 0.05
 """A retry is not begun with less than this share of the call's time left."""
+
+
+SHORTEST_SECRET = 8
+"""So many characters of a key at the end of a text that was cut off are taken for its beginning."""
+
+
+def without_secret(text: str, secret: str) -> str:
+    """`text` with `[key]` for `secret`, and for its beginning where `text` was cut off."""
+    if not secret:
+        return text
+    text = text.replace(secret, "[key]")
+    for length in range(len(secret) - 1, SHORTEST_SECRET - 1, -1):
+        if text.endswith(secret[:length]):
+            return f"{text[:-length]}[key]"
+    return text
 
 
 class Caller:
@@ -73,6 +89,11 @@ class Caller:
         )
         return response.status, response.headers, await response.read()
 
+    def without_key(self, fault: Fault) -> Fault:
+        """The fault without the API key, should the server have quoted it."""
+        detail = without_secret(fault.detail, self._endpoint.key_in(self._headers))
+        return fault if detail == fault.detail else replace(fault, detail=detail)
+
     def fatal(self, fault: Fault, record_id: str) -> str | None:
         """The message that ends the run, if this fault does: then the endpoint is latched.
 
@@ -88,11 +109,11 @@ class Caller:
         self.state.latch(message, self.loop.time())
         return message
 
-    def adapt(self, fault: Fault, sent: Dialect) -> bool:
+    def adapt(self, fault: Fault, sent: Dialect, fields: Sequence[str] = ()) -> bool:
         """Give up the refused parameter for this model; whether sending again makes sense."""
         if self.dialect != sent:
             return True
-        smaller = sent.without(fault.parameter or "")
+        smaller = sent.without(fault.parameter or "", fields)
         if smaller is None:
             return False
         self.state.dialects[self._endpoint.model] = smaller

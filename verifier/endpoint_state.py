@@ -20,7 +20,6 @@ PROBE_AFTER_S = 300.0
 """A latched endpoint is asked again this often."""
 
 _OF_ENDPOINT = {FailureReason.TIMEOUT, FailureReason.PROVIDER_ERROR, FailureReason.RATE_LIMITED}
-_OVERLOADED = (" 503", " 529")
 
 
 @dataclass(slots=True)
@@ -135,7 +134,7 @@ class EndpointState:
             or fault.reason not in _OF_ENDPOINT
         ):
             return False
-        if fault.reason is FailureReason.RATE_LIMITED or fault.detail[4:].startswith(_OVERLOADED):
+        if fault.overload:
             self.concurrency.overloaded(started, now)
         self.breaker.failed(record_id, now)
         return True

@@ -14,8 +14,8 @@ from schemas.verdict import CallUsage, Facts, Reading, ReplyKind, Verdict, Verdi
 from scoring.facts import facts_of
 from scoring.prompt import DataBlock, data_block, template_set_version
 from scoring.redact import redact
-from scoring.reply import read_reply
 from scoring.templates import Template, TemplateSet
+from verifier.aliases import aliases_of, read_aliased
 from verifier.answer import Reply
 from verifier.call import Call, CallResult, MakeBody
 from verifier.caller import Caller
@@ -200,7 +200,7 @@ class RecordVerifier:
         if reply is None or self._settings.keep_replies is KeepReplies.NONE:
             return None
         if self._settings.keep_replies is KeepReplies.REDACTED:
-            return redact(template, fields, reply.text)
+            return redact(template, (*fields, *aliases_of(fields).values()), reply.text)
         return reply.text
 
 
@@ -210,7 +210,7 @@ def _read(
     if isinstance(outcome, Fault):
         return Reading(), outcome.reason, outcome.detail
     try:
-        return read_reply(template, fields, outcome.text), None, None
+        return read_aliased(template, fields, outcome.text), None, None
     except RecordError as error:
         return Reading(), error.reason, error.message
 

@@ -1,9 +1,9 @@
 """The body of a chat-completions request, and what an endpoint has refused of it."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from json import dumps as json_text
 from typing import Any
 
 import orjson
@@ -12,13 +12,13 @@ from schemas.arrow_json import dump_json
 from schemas.verdict import ReplyKind
 from scoring.prompt import DataBlock, completion_limit, question, user_content
 from scoring.templates import Template
+from verifier.aliases import aliases_of, is_plain
 
 MAX_FORMATS = 1000
 """How many reply schemas are kept: records of one corpus ask for few."""
 
-
 USUAL_FIELDS = 25
-_USUAL_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+LIMIT_KEYS = ("max_tokens", "max_completion_tokens")
 
 
 class Structure(IntEnum):
@@ -31,31 +31,53 @@ class Structure(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What one endpoint and model understand; begins full, and loses what was refused."""
+    """What one endpoint and model understand; begins full, and loses what was refused.
+
+    With `aliases`, fields whose names not every provider takes have others in a reply schema.
+    """
 
     structure: Structure = Structure.JSON_SCHEMA
     temperature: bool = True
     limit_key: str | None = "max_tokens"
+    aliases: bool = False
 
     def at_most(self, structure: Structure) -> "Dialect":
         """The dialect with no more enforced than `structure`."""
         return self if self.structure <= structure else replace(self, structure=structure)
 
-    def without(self, parameter: str) -> "Dialect | None":
-        """The dialect after a refusal of `parameter`, None when nothing is left to change."""
+    def without(self, parameter: str, fields: Sequence[str] = ()) -> "Dialect | None":
+        """The dialect after a refusal of `parameter`, None when nothing is left to change.
+
+        A schema that was refused for `fields` with unusual names is first tried with aliases.
+        """
         if parameter == "temperature" and self.temperature:
             return replace(self, temperature=False)
-        if parameter == self.limit_key:
-            other = "max_completion_tokens" if parameter == "max_tokens" else None
-            return replace(self, limit_key=other)
+        if parameter in LIMIT_KEYS and self.limit_key:
+            renamed = parameter == self.limit_key == LIMIT_KEYS[0]
+            return replace(self, limit_key=LIMIT_KEYS[1] if renamed else None)
         if parameter == "response_format" and self.structure:
+            if self.structure is Structure.JSON_SCHEMA and not self.aliases and _odd(fields):
+                return replace(self, aliases=True)
             return replace(self, structure=Structure(self.structure - 1))
         return None
 
+    def sends(self, template: Template, parameter: str) -> bool:
+        """Whether a request of `template` holds `parameter`: else no refusal of it is ours."""
+        if parameter == "response_format":
+            return bool(self.structure) and template.reply is not ReplyKind.DOCUMENT_SCORE
+        return self.temperature if parameter == "temperature" else self.limit_key is not None
 
-def unusual(fields: Sequence[str]) -> bool:
+
+def unusual(fields: Sequence[str], aliases: bool = False) -> bool:
     """Whether a provider may refuse a reply schema for these names, or for how many they are."""
-    return len(fields) > USUAL_FIELDS or not all(map(_USUAL_NAME.fullmatch, fields))
+    return len(fields) > USUAL_FIELDS or (not aliases and _odd(fields))
+
+
+def _odd(fields: Sequence[str]) -> bool:
+    return not all(map(is_plain, fields))
+
+
+_FormatKey = tuple[str, tuple[str, ...], Structure, bool]
 
 
 class RequestWriter:
@@ -68,7 +90,7 @@ class RequestWriter:
     def __init__(self, model: str, templates: Sequence[Template]) -> None:
         self._model = model
         self._questions = {t.name: _message("system", question(t)) for t in templates}
-        self._formats: dict[tuple[str, tuple[str, ...], Structure], orjson.Fragment | None] = {}
+        self._formats: dict[_FormatKey, orjson.Fragment | None] = {}
 
     @staticmethod
     def data_message(data: DataBlock, fields: tuple[str, ...]) -> orjson.Fragment:
@@ -95,19 +117,19 @@ class RequestWriter:
             body["temperature"] = 0
         if dialect.limit_key:
             body[dialect.limit_key] = room * completion_limit(template.reply, fields)
-        response_format = self._format(template, fields, dialect.structure)
+        response_format = self._format(template, fields, dialect)
         if response_format is not None:
             body["response_format"] = response_format
         return orjson.dumps(body)
 
     def _format(
-        self, template: Template, fields: tuple[str, ...], structure: Structure
+        self, template: Template, fields: tuple[str, ...], dialect: Dialect
     ) -> orjson.Fragment | None:
-        key = (template.name, fields, structure)
+        key = (template.name, fields, dialect.structure, dialect.aliases)
         if key not in self._formats:
             if len(self._formats) >= MAX_FORMATS:
                 self._formats.clear()
-            wanted = _response_format(template, fields, structure)
+            wanted = _response_format(template, fields, dialect)
             self._formats[key] = orjson.Fragment(orjson.dumps(wanted)) if wanted else None
         return self._formats[key]
 
@@ -121,13 +143,13 @@ def _message(role: str, content: Any) -> orjson.Fragment:
 
 
 def _response_format(
-    template: Template, fields: Sequence[str], structure: Structure
+    template: Template, fields: Sequence[str], dialect: Dialect
 ) -> dict[str, Any] | None:
-    if template.reply is ReplyKind.DOCUMENT_SCORE or structure is Structure.NONE:
+    if not dialect.sends(template, "response_format"):
         return None
-    if structure is Structure.JSON_OBJECT:
+    if dialect.structure is Structure.JSON_OBJECT:
         return {"type": "json_object"}
-    schema = _SCHEMAS[template.reply](template, fields)
+    schema = _SCHEMAS[template.reply](template, fields, dialect.aliases)
     return {
         "type": "json_schema",
         "json_schema": {"name": template.name, "strict": True, "schema": schema},
@@ -149,20 +171,24 @@ def _score_schema(template: Template) -> dict[str, Any]:
     return {"type": "integer"}
 
 
-def _fields_schema(template: Template, fields: Sequence[str]) -> dict[str, Any]:
+def _fields_schema(template: Template, fields: Sequence[str], with_aliases: bool) -> dict[str, Any]:
     entry = _strict_object(
         {"explanation": {"type": "string"}, template.score_key: _score_schema(template)}
     )
-    return _strict_object(dict.fromkeys(fields, entry))
+    aliases = aliases_of(fields) if with_aliases else {}
+    properties = {}
+    for field in fields:
+        alias = aliases.get(field)
+        spelled = f"The field {json_text(field, ensure_ascii=False)}"
+        properties[alias or field] = entry | {"description": spelled} if alias else entry
+    return _strict_object(properties)
 
 
-def _audit_schema(template: Template, fields: Sequence[str]) -> dict[str, Any]:
-    finding = _strict_object(
-        {
-            "field_name": {"type": "string", "enum": list(fields)},
-            "explanation": {"type": "string"},
-        }
-    )
+def _audit_schema(template: Template, fields: Sequence[str], with_aliases: bool) -> dict[str, Any]:
+    name: dict[str, Any] = {"type": "string"}
+    if not (with_aliases and _odd(fields)):
+        name["enum"] = list(fields)
+    finding = _strict_object({"field_name": name, "explanation": {"type": "string"}})
     return _strict_object(
         {
             "explanation": {"type": "string"},

@@ -103,3 +103,18 @@ def test_nesting_bombs_are_survived(depth: int, opening: str, closing: str) -> N
     for text in (opening * depth + "1" + closing * depth, opening * depth):
         json_candidates(text)
         json_candidates(f"see {text} there")
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates"),
+    [
+        ('{"a": 1, "a": 2}', [{"a": 2}, {"a": 1}]),
+        ('{"a": 1, "b": {"c": 1, "c": 1}}', [{"a": 1, "b": {"c": 1}}] * 2),
+        ('x {"a" : 1, "a"\n: 2} y', [{"a": 2}, {"a": 1}]),
+        ('{"a": "\\"b\\": \\"c\\":"}', [{"a": '"b": "c":'}]),
+        ('{"a": {"x": 1}, "b": {"x": 2}}', [{"a": {"x": 1}, "b": {"x": 2}}]),
+    ],
+)
+def test_equal_keys_are_verdicts_of_their_own(text: str, candidates: list[Any]) -> None:
+    """Neither the first nor the last of equal keys counts alone."""
+    assert json_candidates(text) == candidates

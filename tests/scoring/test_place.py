@@ -101,7 +101,8 @@ def test_the_scale_reaches_the_scores() -> None:
 
 
 def test_usage_adds_up() -> None:
-    """Calls are attempts, failed ones included; latency is that of the slowest."""
+    """Calls are attempts, failed ones included; latency is that of the slowest; a good verdict
+    without a call came from the cache."""
     usages = (
         CallUsage(2, 100, 10, 50, 0.5, 900.0),
         CallUsage(1, 100, 20, 0, None, 1500.0),
@@ -111,7 +112,7 @@ def test_usage_adds_up() -> None:
     )
     given = [replace(v, usage=u) for v, u in zip(verdicts(AB, {}), usages, strict=True)]
     given[3] = replace(given[3], status=VerdictStatus.FAILED, reason=R.TIMEOUT)
-    assert total_usage(given) == Usage(7, 300, 60, 50, 0.75, 1500.0)
+    assert total_usage(given) == Usage(7, 300, 60, 50, 0.75, 1500.0, from_cache=1)
     placed = place("r", FACTS, given, RULES)
     assert isinstance(placed, Placement)
     assert placed.usage == total_usage(given)

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.reasons import FailureReason as R
 from verifier.answer import Reply, read_answer
-from verifier.fault import Action, Fault, retry_after
+from verifier.fault import Action, Fault
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -67,10 +67,39 @@ def test_where_the_text_may_stand(values: dict[str, Any]) -> None:
     assert reply.text == "verdict"
 
 
-def test_blank_lines_before_the_body_are_skipped() -> None:
-    """Keep-alive lines of a loaded server."""
-    body = b"\n\n\n   \n" + json.dumps(message(content="x")).encode()
-    assert isinstance(read(200, body), Reply)
+GOOD = json.dumps(message(content="x")).encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\n\n\n   \n" + GOOD,
+        GOOD + b"\n\n \n",
+        b"\r\n" * 5000 + GOOD,
+        b"\xef\xbb\xbf" + GOOD,
+        b"\x00\x00" + GOOD + b"\x00",
+        b": keep-alive\n\n: keep-alive\n\n" + GOOD,
+        b"[" + GOOD + b"]",
+    ],
+)
+def test_padding_around_a_body_is_skipped(body: bytes) -> None:
+    """Blank lines, comments and marks that a loaded server or a proxy puts around an answer."""
+    assert read(200, body) == Reply("x", None, 0, 0, 0)
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 203])
+def test_any_success_may_hold_a_reply(status: int) -> None:
+    """A gateway's 202 is as good as a 200; without a reply it is as empty."""
+    assert read(status, message(content="x")) == Reply("x", None, 0, 0, 0)
+    empty = read(status, {"status": "queued"})
+    assert isinstance(empty, Fault)
+    assert (empty.action, empty.reason) == (Action.RETRY, R.EMPTY_RESPONSE)
+
+
+def test_json_that_is_not_quite_json() -> None:
+    """NaN among the counts, and half of a surrogate pair in the text, cost no reply."""
+    body = b'{"choices": [{"message": {"content": "a\\ud83d"}}], "usage": {"prompt_tokens": NaN}}'
+    assert read(200, body) == Reply("a\\ud83d", None, 0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -142,109 +171,6 @@ def test_faults(status: int, body: Any, action: Action, reason: R) -> None:
     assert (fault.action, fault.reason) == (action, reason)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "This model's maximum context length is 128000 tokens. However, your messages resulted in 128900 tokens.",
-        "the request exceeds the available context size, try increasing it",
-        "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-        "prompt is too long: 210000 tokens > 200000 maximum",
-        "Requested token count exceeds the model's maximum context window",
-        "Input is too long for requested model: request too large",
-    ],
-)
-def test_context_overflow_in_many_wordings(text: str) -> None:
-    """It is about this record alone, and not to be sent again."""
-    fault = read(400, error(text, type="invalid_request_error"))
-    assert isinstance(fault, Fault)
-    assert (fault.action, fault.reason) == (Action.GIVE_UP, R.CONTEXT_LENGTH_EXCEEDED)
-
-
-def test_a_filtered_prompt() -> None:
-    """Azure's 400 is a content filter, not a bad request."""
-    fault = read(400, error("The response was filtered", code="content_filter", param="prompt"))
-    assert isinstance(fault, Fault)
-    assert (fault.action, fault.reason) == (Action.GIVE_UP, R.CONTENT_FILTER)
-
-
-@pytest.mark.parametrize(
-    ("body", "parameter"),
-    [
-        (
-            error(
-                "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-                param="max_tokens",
-            ),
-            "max_tokens",
-        ),
-        (
-            error(
-                "Unsupported value: 'temperature' does not support 0 with this model.",
-                param="temperature",
-            ),
-            "temperature",
-        ),
-        (error("This response_format type is unavailable now"), "response_format"),
-        ({"error": "'response_format.type' must be 'json_schema' or 'text'"}, "response_format"),
-        (
-            error(
-                "'messages' must contain the word 'json' to use 'response_format' of type 'json_object'.",
-                param="messages",
-            ),
-            "response_format",
-        ),
-        (
-            error(
-                "Invalid schema for response_format 'verdict': 'additionalProperties' is required"
-            ),
-            "response_format",
-        ),
-        (
-            error("Request contains an invalid argument.", status="INVALID_ARGUMENT"),
-            "response_format",
-        ),
-    ],
-)
-def test_refused_parameters_are_named(body: Any, parameter: str) -> None:
-    """The fault says what to leave out."""
-    fault = read(400, body)
-    assert isinstance(fault, Fault)
-    assert (fault.action, fault.parameter) == (Action.ADAPT, parameter)
-
-
-@pytest.mark.parametrize(
-    ("headers", "wait"),
-    [
-        ({"Retry-After": "7"}, 7.0),
-        ({"retry-after": "7"}, 7.0),
-        ({"Retry-After": "Thu, 01 Jan 2026 00:00:07 GMT"}, 7.0),
-        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
-        ({"Retry-After": "Wed, 31 Dec 2025 23:00:00 GMT"}, None),
-        ({"Retry-After": "soon"}, None),
-        ({"Retry-After": "-3"}, None),
-        ({"Retry-After": "0"}, None),
-        ({"Retry-After": "nan"}, None),
-        ({"Retry-After": "inf"}, None),
-        ({"Retry-After": "1e400"}, None),
-        ({"Retry-After": ""}, None),
-        ({}, None),
-        ({"retry-after": "86400"}, 86400.0),
-        ({"X-RateLimit-Reset": "1767225605000", "X-RateLimit-Remaining": "0"}, 5.0),
-        ({"X-RateLimit-Reset": "1767225605"}, 5.0),
-        ({"ratelimit-reset": "12"}, 12.0),
-        ({"x-ratelimit-reset-requests": "1m30s", "x-ratelimit-remaining-requests": "0"}, 90.0),
-        ({"x-ratelimit-reset-tokens": "20ms", "x-ratelimit-reset-requests": "1h2m3.5s"}, 3723.5),
-        ({"x-ratelimit-reset-requests": "1s", "x-ratelimit-remaining-requests": "7"}, None),
-        ({"x-ratelimit-reset-requests": "soon"}, None),
-        ({"X-RateLimit-Reset": "1767225500"}, None),
-        ({"retry-after": "2", "x-ratelimit-reset-requests": "9s"}, 2.0),
-    ],
-)
-def test_retry_after(headers: dict[str, str], wait: float | None) -> None:
-    """Seconds, dates and milliseconds are read; a past date or nonsense asks for no wait."""
-    assert retry_after(headers, NOW) == wait
-
-
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_wait_comes_with_the_fault(status: int) -> None:
     """Rate limits and overload both say when to return."""
@@ -267,3 +193,119 @@ def test_details_are_short_and_plain() -> None:
     assert isinstance(fault, Fault)
     assert fault.detail.startswith("HTTP 500: Bad gateway")
     assert len(fault.detail) <= 300
+
+
+@pytest.mark.parametrize(
+    ("finish", "action", "reason"),
+    [
+        ("length", Action.GIVE_UP, R.TRUNCATED),
+        ("MAX_TOKENS", Action.GIVE_UP, R.TRUNCATED),
+        ("model_length", Action.GIVE_UP, R.TRUNCATED),
+        ("FinishReason.MAX_TOKENS", Action.GIVE_UP, R.TRUNCATED),
+        ("content_filter", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("content_filter: RECITATION", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("content_filtered", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("SAFETY", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("IMAGE_SAFETY", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("BLOCKLIST", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("SPII", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("sensitive", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("guardrail_intervened", Action.GIVE_UP, R.CONTENT_FILTER),
+        ("refusal", Action.GIVE_UP, R.REFUSAL),
+        ("model_context_window_exceeded", Action.GIVE_UP, R.CONTEXT_LENGTH_EXCEEDED),
+        ("error", Action.RETRY, R.PROVIDER_ERROR),
+        ("network_error", Action.RETRY, R.PROVIDER_ERROR),
+        ("insufficient_system_resource", Action.RETRY, R.PROVIDER_ERROR),
+        ("abort", Action.RETRY, R.PROVIDER_ERROR),
+    ],
+)
+@pytest.mark.parametrize("content", ['{"a": {"explanation": "ok", "score": 90}}', '{"a', None])
+def test_how_a_reply_ended(finish: str, action: Action, reason: R, content: str | None) -> None:
+    """What did not end by itself is no reply, however whole it looks."""
+    fault = read(200, message(finish, content=content))
+    assert isinstance(fault, Fault)
+    assert (fault.action, fault.reason) == (action, reason)
+
+
+@pytest.mark.parametrize(
+    "finish", ["stop", "STOP", "FinishReason.STOP", "eos", "end_turn", "tool_calls", "", None, 1]
+)
+def test_a_reply_that_ended_by_itself(finish: Any) -> None:
+    """As each provider calls it, or does not."""
+    assert read(200, message(finish, content="x")) == Reply("x", None, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts"),
+    [
+        ({"prompt_tokens": 9, "completion_tokens": 3}, (9, 3, 0)),
+        ({"input_tokens": 9, "output_tokens": 3}, (9, 3, 0)),
+        ({"prompt_tokens": 9.0, "completion_tokens": 3.5}, (9, 0, 0)),
+        ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 8}}, (9, 0, 8)),
+        ({"input_tokens": 9, "input_tokens_details": {"cached_tokens": 8}}, (9, 0, 8)),
+        ({"prompt_tokens": 9, "cached_tokens": 8}, (9, 0, 8)),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 8}, (9, 0, 8)),
+        (
+            {"prompt_tokens": 9, "prompt_tokens_details": {}, "cache_read_input_tokens": 8},
+            (9, 0, 8),
+        ),
+        ({"prompt_tokens": 2, "cache_read_input_tokens": 8}, (10, 0, 8)),
+        ({"prompt_tokens": -9, "completion_tokens": True}, (0, 0, 0)),
+        ({"prompt_tokens": "9", "prompt_tokens_details": "8"}, (0, 0, 0)),
+        ([9], (0, 0, 0)),
+    ],
+)
+def test_tokens_are_counted_in_many_ways(usage: Any, counts: tuple[int, int, int]) -> None:
+    """Prompt, completion and cached; the prompt's count is that of the whole prompt."""
+    assert read(200, message(content="x") | {"usage": usage}) == Reply("x", None, *counts)
+
+
+@pytest.mark.parametrize(
+    ("body", "action", "reason"),
+    [
+        (error("Provider returned error", code=502), Action.RETRY, R.PROVIDER_ERROR),
+        (error("Provider returned error", code="502"), Action.RETRY, R.PROVIDER_ERROR),
+        ({"error": "model is loading"}, Action.RETRY, R.PROVIDER_ERROR),
+        ({"error": {"code": 429}, "choices": []}, Action.RETRY, R.RATE_LIMITED),
+        ({"message": "no", "code": 401}, Action.STOP, R.AUTH),
+        ({"msg": "no", "code": 429, "success": False}, Action.RETRY, R.RATE_LIMITED),
+        ({"errors": [{"message": "no", "code": 429}]}, Action.RETRY, R.RATE_LIMITED),
+        ({"detail": "Something went wrong"}, Action.RETRY, R.PROVIDER_ERROR),
+        (error("An unknown error"), Action.RETRY, R.PROVIDER_ERROR),
+        (error("Bad", code=400), Action.GIVE_UP, R.BAD_REQUEST),
+        (
+            message("error", content="{") | {"choices": [{"error": {"code": 429, "message": "m"}}]},
+            Action.RETRY,
+            R.RATE_LIMITED,
+        ),
+        (
+            {"choices": [{"finish_reason": "error", "error": {"code": 502, "message": "lost"}}]},
+            Action.RETRY,
+            R.PROVIDER_ERROR,
+        ),
+        ({"promptFeedback": {"blockReason": "OTHER"}}, Action.GIVE_UP, R.CONTENT_FILTER),
+        (
+            {"choices": [], "prompt_feedback": {"block_reason": "SAFETY"}},
+            Action.GIVE_UP,
+            R.CONTENT_FILTER,
+        ),
+        ({"choices": [], "promptFeedback": {}}, Action.RETRY, R.EMPTY_RESPONSE),
+    ],
+)
+def test_an_error_under_200(body: Any, action: Action, reason: R) -> None:
+    """By its own status, else by its words, else the server's fault; never a missing key."""
+    fault = read(200, body)
+    assert isinstance(fault, Fault)
+    assert (fault.action, fault.reason) == (action, reason)
+
+
+def test_a_reply_that_the_provider_refused_is_read_all_the_same() -> None:
+    """It is paid for, and may be good enough; what was cut off is not."""
+    body = error(
+        "Failed to validate JSON", code="json_validate_failed", failed_generation="{'a': 1}"
+    )
+    assert read(400, body) == Reply("{'a': 1}", None, 0, 0, 0)
+    cut = error("max completion tokens reached", code="json_validate_failed", failed_generation="{")
+    fault = read(400, cut)
+    assert isinstance(fault, Fault)
+    assert fault.reason is R.TRUNCATED

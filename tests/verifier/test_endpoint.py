@@ -27,6 +27,47 @@ from verifier.settings import VerifierSettings
             "https://res.example/openai/deployments/judge/chat/completions?api-version=2024-10-21",
         ),
         ("openai:m", "https://api.openai.com/v1/chat/completions"),
+        (
+            "https://res.example/openai/deployments/judge/?api-version=2024-10-21#m",
+            "https://res.example/openai/deployments/judge/chat/completions?api-version=2024-10-21",
+        ),
+        (
+            "https://res.example/openai/deployments/judge/chat/completions?api-version=2024-10-21#m",
+            "https://res.example/openai/deployments/judge/chat/completions?api-version=2024-10-21",
+        ),
+        (
+            "https://res.openai.azure.com/openai/deployments/j?x=1&api-version=2024-10-21&y=%2F#m",
+            "https://res.openai.azure.com/openai/deployments/j/chat/completions?x=1&api-version=2024-10-21&y=%2F",
+        ),
+        (
+            "https://res.openai.azure.com#m",
+            "https://res.openai.azure.com/openai/v1/chat/completions",
+        ),
+        (
+            "https://res.openai.azure.com/openai/#m",
+            "https://res.openai.azure.com/openai/v1/chat/completions",
+        ),
+        (
+            "https://res.openai.azure.com/openai/v1#m",
+            "https://res.openai.azure.com/openai/v1/chat/completions",
+        ),
+        (
+            "https://res.services.ai.azure.com/models?api-version=2024-05-01-preview#m",
+            "https://res.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview",
+        ),
+        (
+            "https://generativelanguage.googleapis.com/v1beta/openai/#m",
+            "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions",
+        ),
+        (
+            "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/l/endpoints/openapi#m",
+            "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/l/endpoints/openapi/chat/completions",
+        ),
+        ("http://[::1]:8000/v1#m", "http://[::1]:8000/v1/chat/completions"),
+        ("HTTP://host.example:8000#m", "http://host.example:8000/v1/chat/completions"),
+        (" http://host.example/v1#m\n", "http://host.example/v1/chat/completions"),
+        ("http://host.example/v1/chat/completions/#m", "http://host.example/v1/chat/completions"),
+        ("http://host.example/team/llm/v1#m", "http://host.example/team/llm/v1/chat/completions"),
     ],
 )
 def test_urls_are_joined(target: str, url: str) -> None:
@@ -47,6 +88,10 @@ def test_urls_are_joined(target: str, url: str) -> None:
         ("https://host.example/v1?key=secret#m", "credentials"),
         ("https://host.example/v1?api-version=1&API-Key=secret#m", "credentials"),
         ("https://host.example/v1?access_token=secret", "credentials"),
+        (
+            "https://r.openai.azure.com/openai/deployments/j#m",
+            r"needs a version; add \?api-version=",
+        ),
         ("http:///v1#m", "no host"),
         ("http://host.example:99999/v1#m", "no valid URL"),
         ("http://host.example:secret/v1#m", "no valid URL"),
@@ -71,6 +116,25 @@ def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch
     assert endpoint.headers()["Authorization"] == "Bearer sk-marker"
     assert "sk-marker" not in repr(endpoint)
     assert "Authorization" not in parse_endpoint("http://h.example#m").headers()
+
+
+@pytest.mark.parametrize(
+    ("host", "header"),
+    [
+        ("res.openai.azure.com", "api-key"),
+        ("res.cognitiveservices.azure.com", "api-key"),
+        ("res.services.ai.azure.com", "api-key"),
+        ("res.openai.azure.com.example", "Authorization"),
+        ("azure.example", "Authorization"),
+    ],
+)
+def test_azure_takes_the_key_in_a_header_of_its_own(
+    host: str, header: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In that one alone: elsewhere it is the usual one."""
+    monkeypatch.setenv("MY_KEY", "marker")
+    headers = parse_endpoint(f"https://{host}/openai/v1#m", "MY_KEY").headers()
+    assert [name for name, value in headers.items() if "marker" in value] == [header]
 
 
 @pytest.mark.parametrize("key", ["sk-secret\nx", "sk-secret\x00", "sk-secret\N{EM DASH}x"])

@@ -1,7 +1,8 @@
 """The body of a request: what is sent, in which form, and what is left out."""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from schemas.verdict import ReplyKind
 from scoring.prompt import data_block
 from scoring.templates import Template
 from tests.support.builders import TEMPLATES, record
-from verifier.request import MAX_FORMATS, Dialect, RequestWriter, Structure
+from verifier.request import MAX_FORMATS, USUAL_FIELDS, Dialect, RequestWriter, Structure, unusual
 
 ONE = record({"a": 1, "b": 2})
 
@@ -136,3 +137,128 @@ def test_text_of_every_script_is_sent_as_it_is() -> None:
         "content"
     ]
     assert text in content
+
+
+ODD = record({"Betrag (EUR)": 1, "番号": 2, "zeilen[]": [], "k" * 70: 3, "": 4, "plain": 5})
+ALIASED = Dialect(aliases=True)
+PLAIN_KEY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+
+
+@pytest.mark.parametrize("name", ["fields_numeric", "fields_likert"])
+def test_unusual_names_are_sent_under_aliases(name: str) -> None:
+    """Keys that every provider takes, in the fields' order, each described by the name it means."""
+    schema = body_of(name, ALIASED, ODD)["response_format"]["json_schema"]["schema"]
+    keys = list(schema["properties"])
+    assert schema["required"] == keys
+    assert all(PLAIN_KEY.fullmatch(key) for key in keys)
+    assert keys[0] == "Betrag_EUR"
+    assert keys[-1] == "plain"
+    described = [p.get("description") for p in schema["properties"].values()]
+    assert described[1] == 'The field "番号"'
+    assert described[-1] is None
+    assert list(
+        body_of(name, Dialect(), ODD)["response_format"]["json_schema"]["schema"]["properties"]
+    ) == list(ODD.fields)
+
+
+def test_usual_names_are_sent_as_they_are() -> None:
+    """What was learned of unusual names changes nothing for the others."""
+    for name in TEMPLATES.names:
+        assert body_of(name, ALIASED) == body_of(name)
+
+
+def test_an_audit_names_unusual_fields_freely() -> None:
+    """A list of what it may name is only sent where every provider takes it."""
+    audit = body_of("accuracy_audit", ALIASED, ODD)["response_format"]["json_schema"]["schema"]
+    assert audit["properties"]["incorrect_fields"]["items"]["properties"]["field_name"] == {
+        "type": "string"
+    }
+
+
+def schemas_in(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for part in value.values():
+            yield from schemas_in(part)
+
+
+@pytest.mark.parametrize("dialect", [Dialect(), ALIASED])
+@pytest.mark.parametrize("name", [n for n in TEMPLATES.names if n != "document_critique"])
+def test_every_object_is_strict(name: str, dialect: Dialect) -> None:
+    """All properties required, no others allowed, at each level; nothing that strict mode lacks."""
+    wanted = body_of(name, dialect, ODD)["response_format"]["json_schema"]
+    assert wanted["strict"] is True
+    objects = [s for s in schemas_in(wanted["schema"]) if s.get("type") == "object"]
+    assert objects
+    for schema in objects:
+        assert schema["additionalProperties"] is False
+        assert schema["required"] == list(schema["properties"])
+
+
+@pytest.mark.parametrize(
+    ("dialect", "parameter", "fields", "then"),
+    [
+        (Dialect(), "response_format", ("a",), Dialect(structure=Structure.JSON_OBJECT)),
+        (Dialect(), "response_format", ("a b",), ALIASED),
+        (ALIASED, "response_format", ("a b",), Dialect(Structure.JSON_OBJECT, aliases=True)),
+        (Dialect(Structure.JSON_OBJECT), "response_format", ("a b",), Dialect(Structure.NONE)),
+        (Dialect(Structure.NONE), "response_format", ("a b",), None),
+        (Dialect(), "temperature", (), Dialect(temperature=False)),
+        (Dialect(temperature=False), "temperature", (), None),
+        (Dialect(), "max_tokens", (), Dialect(limit_key="max_completion_tokens")),
+        (Dialect(), "max_completion_tokens", (), Dialect(limit_key=None)),
+        (Dialect(limit_key="max_completion_tokens"), "max_completion_tokens", (), Dialect(limit_key=None)),
+        (Dialect(limit_key="max_completion_tokens"), "max_tokens", (), Dialect(limit_key=None)),
+        (Dialect(limit_key=None), "max_tokens", (), None),
+        (Dialect(), "seed", (), None),
+    ],
+)  # fmt: skip
+def test_each_refusal_takes_one_step(
+    dialect: Dialect, parameter: str, fields: tuple[str, ...], then: Dialect | None
+) -> None:
+    """Unusual names get aliases before any structure goes; at the end there is nothing to give."""
+    assert dialect.without(parameter, fields) == then
+
+
+@pytest.mark.parametrize("fields", [("a",), ("a b",)])
+@pytest.mark.parametrize(
+    "parameter", ["response_format", "temperature", "max_tokens", "max_completion_tokens"]
+)
+def test_refusals_come_to_an_end(parameter: str, fields: tuple[str, ...]) -> None:
+    """Whatever is refused again and again, after a few steps nothing is left."""
+    dialect: Dialect | None = Dialect()
+    for _ in range(4):
+        dialect = dialect.without(parameter, fields) if dialect else None
+    assert dialect is None
+
+
+@pytest.mark.parametrize("structure", Structure)
+@pytest.mark.parametrize("name", TEMPLATES.names)
+def test_only_what_is_sent_can_be_refused(name: str, structure: Structure) -> None:
+    """What a dialect says it sends of a template is what stands in the body."""
+    for dialect in (
+        Dialect(structure),
+        Dialect(structure, temperature=False),
+        Dialect(structure, limit_key=None),
+        Dialect(structure, limit_key="max_completion_tokens"),
+    ):
+        body = body_of(name, dialect)
+        limit = bool({"max_tokens", "max_completion_tokens"} & set(body))
+        sends = [
+            dialect.sends(TEMPLATES[name], p)
+            for p in ("response_format", "temperature", "max_tokens")
+        ]
+        assert sends == ["response_format" in body, "temperature" in body, limit]
+
+
+def test_what_a_provider_may_refuse_a_schema_for() -> None:
+    """Names with other characters, as long as they have no aliases, and too many fields."""
+    many = tuple(f"f{i}" for i in range(USUAL_FIELDS + 1))
+    assert [unusual(f) for f in (("a",), ("a b",), ("",), many[1:], many)] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+    ]
+    assert [unusual(f, aliases=True) for f in (("a b",), many)] == [False, True]
