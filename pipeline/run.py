@@ -12,7 +12,7 @@ import storage
 from pipeline.cache import with_cache
 from pipeline.counts import Counts, count_placed
 from pipeline.inputs import flat_fields, read_rules, read_source, read_templates
-from pipeline.settings import ScoreFlags
+from pipeline.settings import ScoreFlags, VerifierFlags
 from schemas.arrow_scored import OutputShape
 from schemas.errors import UsageError
 from schemas.reasons import Route
@@ -59,6 +59,7 @@ def prepare_run(flags: ScoreFlags, *, local: bool = True) -> Run:
     Raises UsageError with the remedy.
     """
     flags = with_cache(flags, flags.output, local=local)
+    check_rates(flags, local=local)
     flags.verifier_settings()
     endpoint = parse_endpoint(flags.verifier, flags.api_key_env)
     endpoint.headers()
@@ -74,6 +75,16 @@ def prepare_run(flags: ScoreFlags, *, local: bool = True) -> Run:
     rules = read_rules(flags)
     check_output(flags)
     return Run(flags, plan, templates, rules, shape)
+
+
+def check_rates(flags: VerifierFlags, *, local: bool) -> None:
+    """Refuse figures per minute that nobody can divide among processes. Raises UsageError."""
+    rates = (flags.requests_per_minute, flags.tokens_per_minute)
+    if not local and any(rates) and flags.verifier_processes is None:
+        raise UsageError(
+            "--requests_per_minute and --tokens_per_minute hold over all processes: say with "
+            "--verifier_processes how many there can be (most workers times SDK processes on each)"
+        )
 
 
 def check_output(flags: ScoreFlags) -> None:

@@ -88,12 +88,12 @@ class VerifierFlags(BaseModel):
         Field(description="most tokens a minute, prompts and replies, over all processes"),
     ] = None
     verifier_processes: Annotated[
-        Count,
+        Count | None,
         Field(
-            description="worker processes that share the figures per minute: workers times SDK "
-            "processes on each"
+            description="processes that share the figures per minute: most workers times SDK "
+            "processes on each (needed with them on runners of other machines, else 1)"
         ),
-    ] = _VERIFIER.verifier_processes
+    ] = None
     adaptive_deadlines: Annotated[
         OnOff,
         Field(
@@ -139,6 +139,7 @@ class VerifierFlags(BaseModel):
     def verifier_settings(self) -> VerifierSettings:
         """The part that travels to the engine."""
         shared = {n: getattr(self, n) for n in VerifierSettings.model_fields if n != "target"}
+        shared["verifier_processes"] = self.verifier_processes or 1
         age = self.cache_max_age
         shared["cache_max_bytes"] = parse_bytes(self.cache_max_bytes, "--cache_max_bytes")
         shared["cache_max_age"] = None if age is None else parse_age(age, "--cache_max_age")

@@ -168,6 +168,7 @@ class Verify(beam.DoFn):
         if isinstance(result, BaseException):
             return _emit(_unexpected(finished.record, result), finished.window)
         self._metrics.count(result)
+        self._metrics.throttled(self._verifier.take_throttled())
         return _emit(result, finished.window)
 
     def _reset(self) -> None:
@@ -196,11 +197,17 @@ class _Metrics:
 
     def __init__(self) -> None:
         self._calls = Metrics.counter(NAMESPACE, "calls")
+        self._throttled = Metrics.counter(NAMESPACE, "cumulativeThrottlingSeconds")
         self._latency = Metrics.distribution(NAMESPACE, "call_latency_ms")
         self._verdicts = {
             outcome: Metrics.counter(NAMESPACE, f"verdicts_{outcome}")
             for outcome in (VerdictStatus.OK.value, *(r.value for r in FailureReason))
         }
+
+    def throttled(self, seconds: int) -> None:
+        """Report seconds for which limits held requests; runners scale by it."""
+        if seconds:
+            self._throttled.inc(seconds)
 
     def count(self, verified: Verified) -> None:
         """Count one record's calls."""

@@ -1,6 +1,7 @@
 """What all stages of a process share of one endpoint: its limits, its health, its dialects."""
 
 import random
+import threading
 from dataclasses import dataclass
 
 from schemas.errors import RunStoppedError
@@ -36,7 +37,7 @@ class Counters:
 
 class EndpointState:
     """Limits, breaker, latch, learned latencies and dialects. For the engine's loop, but for
-    `places` and `tighten`.
+    `places`, `tighten` and `take_throttled`.
 
     `places` bound the records of bundles, which wait on threads; `gate` those of scorers, which
     wait on the loop.
@@ -56,6 +57,8 @@ class EndpointState:
         self.forbidden: set[str] = set()
         self.latched: str | None = None
         self.latched_at = 0.0
+        self._reporting = threading.Lock()
+        self._reported_s = 0
         self._max_outage = settings.max_outage
         self._requests: Flow | None = None
         self._tokens: Flow | None = None
@@ -98,6 +101,13 @@ class EndpointState:
     def waited(self, seconds: float) -> None:
         """Requests were held for so long by rates or breaker."""
         self.counters.throttled_s += seconds
+
+    def take_throttled(self) -> int:
+        """Whole seconds for which requests were held and that nobody has reported yet."""
+        with self._reporting:
+            seconds = int(self.counters.throttled_s) - self._reported_s
+            self._reported_s += seconds
+        return seconds
 
     def sent(self, size: int, *, again: bool) -> None:
         """A request with a body of `size` bytes goes out."""

@@ -81,6 +81,10 @@ class RecordVerifier:
         self.places = self._caller.state.places
         self.gate = self._caller.state.gate
 
+    def take_throttled(self) -> int:
+        """Whole seconds for which limits held the endpoint's requests, each told once."""
+        return self._caller.state.take_throttled()
+
     def post(self, prepared: Prepared, deliver: Deliver) -> RecordRun:
         """Have the record verified; callable from any thread.
 
