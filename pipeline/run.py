@@ -44,7 +44,7 @@ class Run:
         """What run.json says of the settings; they hold no secret."""
         return {
             **self.flags.model_dump(mode="json", by_alias=True),
-            "template_set": template_set_version(self.templates),
+            "template_set": template_set_version(self.templates, self.flags.prompt_layout),
             "templates_used": list(self.templates.names),
             "policy_version": self.rules.policy.version,
             "policy_rules": self.rules.policy.model_dump(

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from schemas.record import DocumentFrom
 from schemas.source import InputFormat
 from scoring.aggregate import ScoreScale
+from scoring.prompt import PromptLayout
 from verifier.cache.sizes import parse_age, parse_bytes
 from verifier.settings import RECORD_DEADLINE_CAP_S, KeepReplies, OnOff, VerifierSettings
 
@@ -125,6 +126,20 @@ class VerifierFlags(BaseModel):
             description="seconds per record; time that our own limits hold a call does not count",
         ),
     ] = _VERIFIER.record_timeout
+    prompt_layout: Annotated[
+        PromptLayout,
+        Field(
+            description="standard: the question first; shared_prefix: the document first, the same "
+            "in all prompts on a record, for providers that cache prefixes; see docs/cost.md"
+        ),
+    ] = _VERIFIER.prompt_layout
+    prefix_lead: Annotated[
+        bool,
+        Field(
+            description="with shared_prefix: send one call of a record first and the others once "
+            "it is answered, for caches that fill only then"
+        ),
+    ] = False
     max_fields_per_call: Annotated[
         Count, Field(description="fields that one field-level prompt asks about")
     ] = _VERIFIER.max_fields_per_call

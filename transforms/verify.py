@@ -63,7 +63,10 @@ class VerifyRecords(beam.PTransform):
     def display_data(self) -> dict[str, Any]:
         """The verifier, its limits and the template set."""
         shown = self._settings.model_dump(mode="json", exclude_none=True)
-        return {**shown, "template_set": template_set_version(self._templates)}
+        return {
+            **shown,
+            "template_set": template_set_version(self._templates, self._settings.prompt_layout),
+        }
 
     def expand(self, pcoll: beam.PCollection[Record]) -> Any:
         """Wire the DoFn."""

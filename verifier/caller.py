@@ -13,7 +13,7 @@ from verifier.endpoint_state import EndpointState
 from verifier.engine import Engine
 from verifier.fault import Action, Fault
 from verifier.patience import Patience
-from verifier.request import Dialect
+from verifier.request import Dialect, first_dialect
 from verifier.settings import VerifierSettings
 from verifier.shared_replies import SharedReplies
 
@@ -52,6 +52,7 @@ class Caller:
         self._rng = random.Random()  # noqa: S311 - jitter
         self._url = URL(endpoint.url)
         self._headers = endpoint.headers()
+        self._first = first_dialect(self._url.host, settings.prompt_layout)
         # For connecting alone: the engine itself watches the answers.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout)
         self.loop = engine.loop
@@ -64,7 +65,7 @@ class Caller:
     @property
     def dialect(self) -> Dialect:
         """What the endpoint's model is known to understand."""
-        return self.state.dialects.get(self._endpoint.model, _FULL)
+        return self.state.dialects.get(self._endpoint.model, self._first)
 
     def check(self, now: float) -> None:
         """Raise RunStoppedError when latched; a probe is sent with the key read again."""
@@ -132,6 +133,3 @@ class Caller:
     def retry_delay(self) -> float:
         """Seconds by which the retry budget puts a retry off."""
         return self.state.retry_budget.reserve(self.loop.time())
-
-
-_FULL = Dialect()

@@ -32,6 +32,7 @@ _SECTION = re.compile(r"^<untrusted_(schema|output|fields)>\n(.*?)\n</untrusted_
 _DOCUMENT = re.compile(
     r'^<untrusted_message role="\w+" holds="document">\n(.*?)\n</untrusted_message>$', re.M | re.S
 )
+_END_OF_DATA = "</untrusted_fields>"
 _FORMAT = re.compile(r"^Reply format \((\w+); (\w+): (.+)\):$", re.M)
 
 
@@ -50,8 +51,9 @@ class _Form:
 def answer(request: Mapping[str, Any]) -> str:
     """The reply to one of our prompts. Raises NotOurPromptError for any other request."""
     system, user = (_text(m.get("content")) for m in _two(request.get("messages")))
-    form = _form(system)
-    opinions = _opinions(user)
+    data, marker, behind = user.rpartition(_END_OF_DATA)
+    form = _form(f"{system}\n{behind}")
+    opinions = _opinions(data + marker)
     return _WRITERS[form.kind](form, opinions)
 
 

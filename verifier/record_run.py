@@ -21,7 +21,7 @@ class RecordRun:
 
     __slots__ = (
         "_deliver", "_elapsed", "_held", "_left", "_loop", "_seconds", "_see_to_stragglers",
-        "_since", "calls", "delivered", "record_id",
+        "_since", "_waiting", "calls", "delivered", "record_id",
     )  # fmt: skip
 
     def __init__(
@@ -40,15 +40,17 @@ class RecordRun:
         self._see_to_stragglers = see_to_stragglers
         self._loop = loop
         self._left = 0
+        self._waiting: Sequence[Call] = ()
         self._held = 0
         self._elapsed = 0.0
         self._since = loop.time()
 
-    def start(self, calls: Sequence[Call]) -> None:
-        """Queue all calls."""
+    def start(self, calls: Sequence[Call], *, lead: bool = False) -> None:
+        """Queue all calls; with `lead`, the first alone, and the others once it is done."""
         self.calls = calls
         self._left = len(calls)
-        for call in calls:
+        self._waiting = calls[1:] if lead else ()
+        for call in calls[:1] if lead else calls:
             call.queue()
 
     def hold(self) -> None:
@@ -78,6 +80,9 @@ class RecordRun:
     def one_done(self) -> None:
         """A call is done; the last one completes the record."""
         self._left -= 1
+        waiting, self._waiting = self._waiting, ()
+        for call in waiting:
+            call.queue()
         if self._left == 0 and not self.delivered:
             self.delivered = True
             self._deliver(self, None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -24,7 +23,7 @@ from verifier.endpoint import parse_endpoint
 from verifier.engine import Engine
 from verifier.fault import Fault
 from verifier.record_run import RecordRun
-from verifier.request import RequestWriter
+from verifier.request import DataMessage, RequestWriter
 from verifier.settings import KeepReplies, VerifierSettings
 from verifier.stragglers import Stragglers
 
@@ -74,9 +73,9 @@ class RecordVerifier:
         self._settings = settings
         self._templates = templates.templates
         self.model = endpoint.model
-        self._template_set = template_set_version(templates)
+        self._template_set = template_set_version(templates, settings.prompt_layout)
         self._caller = Caller(engine, endpoint, settings)
-        self._writer = RequestWriter(endpoint.model, self._templates)
+        self._writer = RequestWriter(endpoint.model, self._templates, settings.prompt_layout)
         self._stragglers = Stragglers(self._caller, settings, self._templates, policy or Policy())
         self.places = self._caller.state.places
         self.gate = self._caller.state.gate
@@ -126,7 +125,7 @@ class RecordVerifier:
         except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
             run.fail(error)
         else:
-            run.start(calls)
+            run.start(calls, lead=self._settings.prefix_lead)
 
     def _calls(self, prepared: Prepared, run: RecordRun) -> Iterator[Call]:
         fields = prepared.record.fields
@@ -146,7 +145,7 @@ class RecordVerifier:
         return [fields[i : i + size] for i in range(0, len(fields), size)]
 
     def _body_maker(
-        self, template: Template, fields: tuple[str, ...], data: orjson.Fragment
+        self, template: Template, fields: tuple[str, ...], data: DataMessage
     ) -> MakeBody:
         return lambda dialect, room: self._writer.body(template, fields, data, dialect, room)
 

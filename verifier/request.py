@@ -10,7 +10,15 @@ import orjson
 
 from schemas.arrow_json import dump_json
 from schemas.verdict import ReplyKind
-from scoring.prompt import DataBlock, completion_limit, question, user_content
+from scoring.prompt import (
+    Content,
+    DataBlock,
+    PromptLayout,
+    completion_limit,
+    data_content,
+    system_text,
+    with_question,
+)
 from scoring.templates import Template
 from verifier.aliases import aliases_of, is_plain
 
@@ -77,6 +85,20 @@ def _odd(fields: Sequence[str]) -> bool:
     return not all(map(is_plain, fields))
 
 
+DataMessage = orjson.Fragment | Content
+"""A whole message, or the content that one begins with."""
+
+_PREFIXES_SCHEMA = (".openai.com", ".azure.com")
+"""Hosts that put the reply schema before the prompt: different ones leave no shared prefix."""
+
+
+def first_dialect(host: str | None, layout: PromptLayout) -> Dialect:
+    """What an endpoint is first taken to understand."""
+    if layout is PromptLayout.SHARED_PREFIX and f".{host}".endswith(_PREFIXES_SCHEMA):
+        return Dialect(structure=Structure.JSON_OBJECT)
+    return Dialect()
+
+
 _FormatKey = tuple[str, tuple[str, ...], Structure, bool]
 
 
@@ -87,21 +109,27 @@ class RequestWriter:
     the reply schema once for equal fields.
     """
 
-    def __init__(self, model: str, templates: Sequence[Template]) -> None:
+    def __init__(
+        self,
+        model: str,
+        templates: Sequence[Template],
+        layout: PromptLayout = PromptLayout.STANDARD,
+    ) -> None:
         self._model = model
-        self._questions = {t.name: _message("system", question(t)) for t in templates}
+        self._layout = layout
+        self._systems = {t.name: _message("system", system_text(t, layout)) for t in templates}
         self._formats: dict[_FormatKey, orjson.Fragment | None] = {}
 
-    @staticmethod
-    def data_message(data: DataBlock, fields: tuple[str, ...]) -> orjson.Fragment:
-        """The message that all templates share."""
-        return _message("user", user_content(data, fields))
+    def data_message(self, data: DataBlock, fields: tuple[str, ...]) -> DataMessage:
+        """The message that all templates share, or what their messages begin with."""
+        content = data_content(data, fields, self._layout)
+        return content if self._layout is PromptLayout.SHARED_PREFIX else _message("user", content)
 
     def body(
         self,
         template: Template,
         fields: tuple[str, ...],
-        data_message: orjson.Fragment,
+        data_message: DataMessage,
         dialect: Dialect,
         room: int = 1,
     ) -> bytes:
@@ -111,7 +139,7 @@ class RequestWriter:
         """
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": (self._questions[template.name], data_message),
+            "messages": (self._systems[template.name], self._user(template, data_message)),
         }
         if dialect.temperature:
             body["temperature"] = 0
@@ -121,6 +149,11 @@ class RequestWriter:
         if response_format is not None:
             body["response_format"] = response_format
         return orjson.dumps(body)
+
+    def _user(self, template: Template, data: DataMessage) -> orjson.Fragment:
+        if isinstance(data, orjson.Fragment):
+            return data
+        return _message("user", with_question(data, template, self._layout))
 
     def _format(
         self, template: Template, fields: tuple[str, ...], dialect: Dialect

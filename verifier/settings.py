@@ -6,6 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scoring.prompt import PromptLayout
+
 MAX_BYTES = 10_000_000_000
 """How large a cache file may get."""
 
@@ -58,6 +60,8 @@ class VerifierSettings(BaseModel):
     cache_max_bytes: Count = MAX_BYTES
     cache_max_age: timedelta | None = None
     cache_password_env: str | None = None
+    prompt_layout: PromptLayout = PromptLayout.STANDARD
+    prefix_lead: bool = False
     max_fields_per_call: Count = 50
     keep_replies: KeepReplies = KeepReplies.NONE
 
@@ -67,6 +71,8 @@ class VerifierSettings(BaseModel):
             raise ValueError(
                 "deadlines must not shrink: attempt_timeout <= call_timeout <= record_timeout"
             )
+        if self.prefix_lead and self.prompt_layout is not PromptLayout.SHARED_PREFIX:
+            raise ValueError("prefix_lead needs prompt_layout shared_prefix")
         return self
 
     def share_of(self, per_minute: float | None) -> float | None:

@@ -162,12 +162,12 @@ def test_a_request_that_cannot_be_written_is_a_dead_letter(
     """It fails on the engine's thread, and is not waited for for ever."""
     original = RequestWriter.data_message
 
-    def broken(data: Any, fields: tuple[str, ...]) -> Any:
+    def broken(writer: RequestWriter, data: Any, fields: tuple[str, ...]) -> Any:
         if "x1" in data.text:
             raise TypeError("no JSON form")
-        return original(data, fields)
+        return original(writer, data, fields)
 
-    monkeypatch.setattr(RequestWriter, "data_message", staticmethod(broken))
+    monkeypatch.setattr(RequestWriter, "data_message", broken)
     with scripted_server() as (server, _):
         verify = dofn(server)
         verify.setup()
