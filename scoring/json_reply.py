@@ -70,9 +70,8 @@ def _keys_in(value: Any) -> int:
         item = pending.pop()
         if isinstance(item, dict):
             count += len(item)
-            pending.extend(item.values())
-        elif isinstance(item, list):
-            pending.extend(item)
+            item = item.values()
+        pending.extend([inner for inner in item if isinstance(inner, dict | list)])
     return count
 
 

@@ -87,6 +87,8 @@ class EndpointState:
         """
         if self.latched is not None:
             return 0.0
+        if self._requests is None and self._tokens is None:
+            return self.breaker.wait(now)
         flows = [flow.wait(now) for flow in (self._requests, self._tokens) if flow is not None]
         return max(self.breaker.wait(now), *flows, 0.0)
 

@@ -1,5 +1,7 @@
 """How long a call is waited for: deadlines learned from the latencies of its template."""
 
+import math
+
 from verifier.latencies import Latencies
 
 CUT_SHARE = 0.98
@@ -25,6 +27,7 @@ class Patience:
         self._latencies: dict[str, Latencies] = {}
         self._cuts: dict[str, float] = {}
         self._hedges: dict[str, float] = {}
+        self._soonest = math.inf
 
     def answered(self, template: str, seconds: float) -> None:
         """A call got its reply after `seconds`, retries included."""
@@ -42,6 +45,11 @@ class Patience:
         """Seconds after which a call is worth a duplicate; None: not known yet."""
         return self._hedges.get(template)
 
+    @property
+    def soonest(self) -> float:
+        """No call is late before so many seconds; infinite while nothing is known."""
+        return self._soonest
+
     def refresh(self) -> None:
         """Take in what was learned since the last time."""
         for template, latencies in self._latencies.items():
@@ -50,6 +58,7 @@ class Patience:
                 continue
             self._hedges[template] = hedge
             self._cuts[template] = max(SHORTEST_CUT_S, CUT_MEDIANS * median, self._factor * high)
+        self._soonest = min((*self._hedges.values(), *self._cuts.values()), default=math.inf)
 
     def _of(self, template: str) -> Latencies:
         latencies = self._latencies.get(template)

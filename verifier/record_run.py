@@ -21,7 +21,7 @@ class RecordRun:
 
     __slots__ = (
         "_deliver", "_elapsed", "_held", "_left", "_loop", "_seconds", "_see_to_stragglers",
-        "_since", "_waiting", "calls", "delivered", "record_id",
+        "_since", "_waiting", "calls", "delivered", "record_id", "started",
     )  # fmt: skip
 
     def __init__(
@@ -43,7 +43,7 @@ class RecordRun:
         self._waiting: Sequence[Call] = ()
         self._held = 0
         self._elapsed = 0.0
-        self._since = loop.time()
+        self._since = self.started = loop.time()
 
     def start(self, calls: Sequence[Call], *, lead: bool = False) -> None:
         """Queue all calls; with `lead`, the first alone, and the others once it is done."""

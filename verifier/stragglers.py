@@ -34,6 +34,8 @@ class Stragglers:
         self, run: RecordRun, fields: tuple[str, ...], verdict_of: VerdictOf, now: float
     ) -> None:
         """Send late calls of a record twice, or cut them off if `policy` needs them no more."""
+        if now - run.started < self._caller.patience.soonest:
+            return
         late = [call for call in run.calls if self._is_past(call, now, self._hedge_after(call))]
         for call in late if self._hedges else ():
             if self._caller.state.may_hedge():

@@ -27,19 +27,28 @@ def read_usage(usage: Any) -> Usage:
     return Usage(prompt, _first(usage, "completion_tokens", "output_tokens"), cached)
 
 
+_DETAILS = ("prompt_tokens_details", "input_tokens_details")
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+
+
 def _cached(usage: Mapping[str, Any]) -> int:
-    for name in ("prompt_tokens_details", "input_tokens_details"):
+    for name in _DETAILS:
         details = usage.get(name)
         if isinstance(details, dict) and (found := _first(details, "cached_tokens")):
             return found
-    return _first(usage, "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
+    return _first(usage, *_CACHED)
 
 
 def _first(counts: Mapping[str, Any], *names: str) -> int:
-    return next((n for n in map(_count, map(counts.get, names)) if n), 0)
+    for name in names:
+        if name in counts and (found := _count(counts[name])):
+            return found
+    return 0
 
 
 def _count(value: Any) -> int:
+    if type(value) is int:
+        return max(value, 0)
     if isinstance(value, float):
         value = int(value) if value.is_integer() else 0
     return value if isinstance(value, int) and value > 0 and value is not True else 0
