@@ -182,6 +182,8 @@ class Engine:
                 await store.close()
         if self._session is not None:
             await self._session.close()
+        # What was posted while the engine closed is told so, too.
+        self._mailbox.read()
         self.loop.call_soon(self.loop.stop)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from weakref import WeakKeyDictionary, ref
+
+_log = logging.getLogger(__name__)
 
 
 class Mailbox:
@@ -36,10 +39,14 @@ class Mailbox:
                 loop.call_soon_threadsafe(self.read)
 
     def read(self) -> None:
-        """Call all that is there; for the loop's thread."""
+        """Call all that is there; for the loop's thread. One that raises is logged."""
         self._woken = False
         while self._letters:
-            self._letters.popleft()()
+            function = self._letters.popleft()
+            try:
+                function()
+            except Exception:  # noqa: BLE001 - it must not take those behind it along
+                _log.exception("what was handed to the event loop failed")
 
 
 _mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, Mailbox] = WeakKeyDictionary()

@@ -119,6 +119,9 @@ class RecordVerifier:
         """Queue all calls of a record; one whose requests cannot be written ends with the error."""
         if run.delivered:
             return
+        if self._engine.stopped is not None:
+            run.fail(RunStoppedError(self._engine.stopped))
+            return
         self._engine.add(run)
         try:
             calls = list(self._calls(prepared, run))

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -273,3 +274,32 @@ def test_a_success_clears_the_count_of_forbidden_records(state: EndpointState) -
     state.forbidden |= {"r1", "r2"}
     state.answered(5, 1, GOOD)
     assert not state.forbidden
+
+
+def test_a_record_posted_as_the_engine_closes_is_told_so() -> None:
+    """It is handed over between the end of all records and the end of the loop."""
+    engine = get_engine()
+    with raw_server(lambda _: None) as server:
+        verifier = RecordVerifier(engine, settings(server.target), TEMPLATES)
+        future: Future[Any] = Future()
+
+        def late() -> None:
+            verifier.start(prepare(record({"a": 1})), future.set_result)
+
+        engine.stop("enough")
+        engine.loop.call_soon_threadsafe(late)
+        close_engine()
+    assert isinstance(future.result(5), RunStoppedError)
+
+
+def test_what_raises_on_the_loop_delays_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged; those behind it are called."""
+    engine, called = get_engine(), threading.Event()
+
+    def broken() -> None:
+        raise ValueError("broken")
+
+    engine.post(broken)
+    engine.post(called.set)
+    assert called.wait(5)
+    assert "handed to the event loop failed" in caplog.text
