@@ -138,6 +138,8 @@ class Call:
             self._share.leave()
         if self._hedge is not None:
             self._hedge.abandon()
+        # They refer to the call: without cycles, a call that is done leaves memory at once.
+        self._share = self._hedge = None
 
     def hedge(self) -> None:
         """Send a duplicate of the request under way, once; the first answer counts."""

@@ -85,7 +85,7 @@ class RecordRun:
             call.queue()
         if self._left == 0 and not self.delivered:
             self.delivered = True
-            self._deliver(self, None)
+            self._end(None)
 
     def fail(self, error: BaseException) -> None:
         """End the record with the run's fault; its requests are cut off."""
@@ -93,4 +93,12 @@ class RecordRun:
             self.delivered = True
             for call in self.calls:
                 call.abandon()
-            self._deliver(self, error)
+            self._end(error)
+
+    def _end(self, error: BaseException | None) -> None:
+        """Deliver, and let go of the calls.
+
+        They refer to the record: in such a cycle all of it would stay until garbage is looked for.
+        """
+        self._deliver(self, error)
+        self.calls = self._waiting = ()

@@ -1,8 +1,11 @@
 """One call against a real server: what is sent, how often, when it waits, and when it stops."""
 
+import gc
 import json
 import random
+from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +27,19 @@ from tests.support.scripted import (
     says_text,
     until,
 )
+from verifier.attempt import Attempt
+from verifier.call import Call
 from verifier.caller import FORBIDDEN_RECORDS, Caller
 from verifier.endpoint import Endpoint
 from verifier.engine import get_engine
 from verifier.fault import Action, Fault
+from verifier.hedge import Hedge
+from verifier.patience import Patience
+from verifier.record_run import RecordRun
 from verifier.record_verifier import RecordVerifier, Verified, prepare
 from verifier.request import Dialect
 from verifier.settings import VerifierSettings
+from verifier.shared_replies import Share
 
 KEY = "sk-marker-555"
 ONE_TEMPLATE = TemplateSet(templates=(TEMPLATES["fields_numeric"],))
@@ -492,3 +501,46 @@ def test_an_error_of_ours_costs_one_record(raises: str, monkeypatch: pytest.Monk
         assert [type(e) for e in errors] == [ZeroDivisionError] * 2
         (got,) = verdicts(verifier, one(9))
     assert got.status is VerdictStatus.OK
+
+
+def in_memory() -> int:
+    """How many objects there are that a record is made of while it is verified."""
+    kinds = {RecordRun, Call, Attempt, Hedge, Share}
+    return sum(type(found) in kinds for found in gc.get_objects())
+
+
+@pytest.fixture
+def _no_gc() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_gc")
+@pytest.mark.parametrize(
+    ("answer", "more", "requests"),
+    [
+        (Says(400, {"error": {"message": "no"}}), {}, 1),
+        (Says(401, {"error": {"message": "bad key"}}), {}, 1),
+        (Says(500), {}, 2),
+        (Says(ends="hang"), {"attempt_timeout": 0.1, "max_attempts": 1}, 1),
+        (Says(delay_s=1.0), {"hedge": True}, 2),
+    ],
+    ids=["refused", "stopped", "retried", "late", "hedged"],
+)
+def test_a_record_that_is_done_leaves_memory_without_the_garbage_collector(
+    answer: Says,
+    more: dict[str, Any],
+    requests: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Records in cycles would pile up by the thousand: garbage is looked for seldom in a run."""
+    monkeypatch.setattr(Patience, "hedge_after", lambda *_: 0.05)
+    before = in_memory()
+    with raw_server(first(answer)) as server:
+        verifier = checker(server, cache=f"file:{tmp_path}/cache", **more)
+        start(verifier, one()).result(20)
+        assert len(server.asked) == requests
+        until(lambda: in_memory() <= before)
