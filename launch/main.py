@@ -23,6 +23,8 @@ COMMANDS = {
     "demo": Command("launch.demo", "score the example corpus without an LLM and show the result"),
     "verifier": Command("launch.serve", "serve the embedded verifier alone, for load tests"),
     "cache": Command("launch.cache", "what a reply cache holds, and dropping old replies"),
+    "export-batch": Command("launch.export_batch", "requests for a provider's Batch API"),
+    "import-batch": Command("launch.import_batch", "scores and routes from a batch's results"),
     "rescore": Command("launch.rescore", "scores and routes from kept verdicts, with no call"),
 }
 

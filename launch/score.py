@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import storage
+from launch.estimate import run as run_estimate
 from launch.flags import add_flags, flag_names, settings_from
 from pipeline.settings import ScoreFlags
 from schemas.errors import RunStoppedError, UsageError
@@ -32,6 +33,8 @@ def run(values: argparse.Namespace, unknown: Sequence[str]) -> int:
     """Run the pipeline and print the summary."""
     if "verifier" not in values:
         raise UsageError(f"--verifier is needed: {EXAMPLES} ({EMBEDDED} needs no LLM)")
+    if "estimate" in values:
+        return run_estimate(values, unknown)
     flags = settings_from(ScoreFlags, values)
     summary = score(flags, unknown, flag_names(values.parser))
     if summary is not None:

@@ -150,6 +150,13 @@ class VerifierFlags(BaseModel):
             "free text blanked), full"
         ),
     ] = _VERIFIER.keep_replies
+    prices: Annotated[
+        str | None,
+        Field(
+            description="YAML file with prices of models, USD per million tokens, before the "
+            "built-in ones; see docs/prices.md"
+        ),
+    ] = None
 
     def verifier_settings(self) -> VerifierSettings:
         """The part that travels to the engine."""
@@ -224,8 +231,10 @@ class InputFlags(BaseModel):
     ] = None
 
 
-class ScoreFlags(InputFlags, VerifierFlags, RoutingFlags):
-    """A batch run: records in, scored and routed records out."""
+class OutputFlags(BaseModel):
+    """Where a run writes, and in what form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     output: Annotated[
         str,
@@ -244,3 +253,21 @@ class ScoreFlags(InputFlags, VerifierFlags, RoutingFlags):
     overwrite: Annotated[
         bool, Field(description="replace the results of an earlier run in the output folder")
     ] = False
+
+
+class ScoreFlags(OutputFlags, InputFlags, VerifierFlags, RoutingFlags):
+    """A batch run: records in, scored and routed records out."""
+
+    estimate: Annotated[
+        bool,
+        Field(
+            description="print calls, tokens, dollars and hours that the run would take, and end; "
+            "nothing is sent or written"
+        ),
+    ] = False
+
+
+class EstimateFlags(InputFlags, VerifierFlags):
+    """What an estimate looks at of a batch run's flags."""
+
+    output: str | None = None

@@ -1,0 +1,229 @@
+"""What tokens cost: the built-in price table, a user's own before it, and the cost of a call. Pure.
+
+Prices are USD per million tokens, which is millionths of a dollar per token.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+from importlib import resources
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from schemas.errors import UsageError
+
+BUILT_IN = "the built-in table"
+LIKE = "{prompt: 0.40, cached_prompt: 0.10, completion: 1.60, batch_discount: 0.5}"
+
+Usd = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[Decimal, Field(ge=0, le=1, allow_inf_nan=False)]
+
+_HOSTS = {
+    "api.openai.com": "openai",
+    "generativelanguage.googleapis.com": "gemini",
+    "aiplatform.googleapis.com": "vertex",
+    "openai.azure.com": "azure",
+    "cognitiveservices.azure.com": "azure",
+    "services.ai.azure.com": "azure",
+}
+_REGIONAL = {"vertex", "azure"}
+"""Providers whose hosts have a region or a resource in front."""
+
+_SNAPSHOT = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3})$")
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Rates(_Frozen):
+    """Prices of one model's tokens, USD per million; cached ones are like others unless set."""
+
+    prompt: Usd
+    completion: Usd
+    cached_prompt: Usd | None = None
+
+    def micro_usd(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> Decimal:
+        """Millionths of a dollar, exactly; cached tokens are part of the prompt's."""
+        cached = min(cached_tokens, prompt_tokens)
+        cached_price = self.prompt if self.cached_prompt is None else self.cached_prompt
+        return (
+            (prompt_tokens - cached) * self.prompt
+            + cached * cached_price
+            + completion_tokens * self.completion
+        )
+
+
+class LongPrompt(Rates):
+    """The prices of a whole call whose prompt has more than `above` tokens."""
+
+    above: Annotated[int, Field(ge=1)]
+
+
+class ModelPrice(Rates):
+    """The prices of a model; `batch_discount` is the share that a batch mode takes off."""
+
+    long_prompt: LongPrompt | None = None
+    batch_discount: Share | None = None
+
+    def usd(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> float:
+        """What one call costs: the float nearest to the exact amount."""
+        long = self.long_prompt
+        rates = long if long is not None and prompt_tokens > long.above else self
+        micro = rates.micro_usd(prompt_tokens, cached_tokens, completion_tokens)
+        return float(micro.scaleb(-6))
+
+
+class PriceTable(_Frozen):
+    """Prices by model: `provider:model` or a bare model, `*` for any characters."""
+
+    models: Annotated[dict[str, ModelPrice], Field(min_length=1)]
+    as_of: date | None = None
+    source: str = ""
+
+    @field_validator("models")
+    @classmethod
+    def _fold(cls, models: dict[str, ModelPrice]) -> dict[str, ModelPrice]:
+        return {key.strip().casefold(): price for key, price in models.items()}
+
+    def key_for(self, names: Sequence[str]) -> str | None:
+        """The longest key that fits one of `names`; of equally long ones, that without a `*`."""
+        fitting = [name for name in names if name in self.models]
+        fitting += [k for k in self.models if "*" in k and any(_fits(k, name) for name in names)]
+        return max(fitting, key=lambda k: (len(k.replace("*", "")), "*" not in k), default=None)
+
+
+class Found(NamedTuple):
+    """A model's price, and in which table and under which key it stands."""
+
+    price: ModelPrice
+    table: PriceTable
+    key: str
+
+
+class Prices(_Frozen):
+    """Tables of prices; the first that knows a model counts."""
+
+    tables: tuple[PriceTable, ...]
+
+    def find(self, provider: str | None, model: str) -> Found | None:
+        """The price of `model` at `provider`, None where it is not known."""
+        names = tuple(_names(provider, model))
+        for table in self.tables:
+            key = table.key_for(names)
+            if key is not None:
+                return Found(table.models[key], table, key)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CallCosts:
+    """What calls of one endpoint cost; `asked` is the model that requests name."""
+
+    prices: Prices
+    provider: str | None
+    asked: str
+
+    def cost_usd(
+        self,
+        answered: str | None,
+        prompt_tokens: int,
+        cached_tokens: int,
+        completion_tokens: int,
+    ) -> float | None:
+        """The cost of a call, None where it is not known: no price, or no tokens counted.
+
+        The model that answered is priced; where it has no price, the one that was asked.
+        """
+        if not prompt_tokens and not completion_tokens:
+            return None
+        models = (answered, self.asked) if answered else (self.asked,)
+        for model in models:
+            found = self.prices.find(self.provider, model)
+            if found is not None:
+                return found.price.usd(prompt_tokens, cached_tokens, completion_tokens)
+        return None
+
+
+def provider_of(target: str) -> str | None:
+    """The provider that `--verifier TARGET` names, in keys of price tables.
+
+    None for a URL that is no known provider's: what runs there has no list price.
+    """
+    target = target.strip()
+    if "://" not in target:
+        name, colon, _ = target.partition(":")
+        return name.lower() if colon else None
+    try:
+        host = urlsplit(target).hostname or ""
+    except ValueError:
+        return None
+    for suffix, provider in _HOSTS.items():
+        regional = provider in _REGIONAL and host.endswith((f".{suffix}", f"-{suffix}"))
+        if host == suffix or regional:
+            return provider
+    return None
+
+
+@lru_cache(maxsize=1)
+def builtin_prices() -> Prices:
+    """The prices that come with the package."""
+    text = (resources.files("verifier") / "prices.yaml").read_text("utf-8")
+    return Prices(tables=(parse_prices(text, BUILT_IN),))
+
+
+def with_own(table: PriceTable) -> Prices:
+    """`table` first, then the built-in prices."""
+    return Prices(tables=(table, *builtin_prices().tables))
+
+
+def parse_prices(text: str, source: str) -> PriceTable:
+    """The price table in the YAML `text`; `source` names it in errors.
+
+    Raises UsageError that names the model and the field at fault.
+    """
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{source} is not YAML: {error}") from error
+    if not isinstance(data, dict) or not isinstance(data.get("models"), dict):
+        raise UsageError(f"{source} must hold `models:` with prices by model, like MODEL: {LIKE}")
+    try:
+        return PriceTable.model_validate({**data, "source": source})
+    except ValidationError as error:
+        problems = "; ".join(_explain(item) for item in error.errors())
+        raise UsageError(
+            f"{source}: {problems}. Prices are USD per million tokens, like {LIKE}"
+        ) from error
+
+
+def _explain(item: Mapping[str, Any]) -> str:
+    where = [str(part) for part in item["loc"] if part != "[key]"]
+    if where[:1] == ["models"] and len(where) > 1:
+        where = [f"model {where[1]!r}", ".".join(where[2:])]
+    return f"{', '.join(filter(None, where))}: {item['msg']}"
+
+
+def _names(provider: str | None, model: str) -> Iterator[str]:
+    """What a key may call the model: without a path before it, without its snapshot's date."""
+    model = model.strip().casefold()
+    for name in dict.fromkeys((model, model.rpartition("/")[2])):
+        for form in dict.fromkeys((name, _SNAPSHOT.sub("", name))):
+            yield form
+            if provider is not None:
+                yield f"{provider}:{form}"
+
+
+@lru_cache(maxsize=1000)
+def _pattern(key: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, key.split("*"))), re.DOTALL)
+
+
+def _fits(key: str, name: str) -> bool:
+    return _pattern(key).fullmatch(name) is not None
