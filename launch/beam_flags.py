@@ -1,10 +1,11 @@
 """Flags that belong to Beam: passed on, but only if Beam knows them."""
 
 import argparse
+import os
 from collections.abc import Sequence
 from typing import Any
 
-from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions
 
 from launch.flags import refuse_unknown
 
@@ -24,6 +25,14 @@ def beam_options(arguments: Sequence[str], ours: Sequence[str]) -> PipelineOptio
     refuse_unknown(unknown, [*ours, *known])
     named = any(a.split("=", 1)[0] == "--runner" for a in arguments)
     return PipelineOptions([*arguments, *([] if named else [f"--runner={LOCAL_RUNNER}"])])
+
+
+def local_processes(options: PipelineOptions) -> int:
+    """How many processes a local runner has its bundles worked on in."""
+    direct = options.view_as(DirectOptions)
+    if direct.direct_running_mode != "multi_processing":
+        return 1
+    return int(direct.direct_num_workers) or os.cpu_count() or 1
 
 
 def _beam_flags() -> set[str]:

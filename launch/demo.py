@@ -14,11 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from launch.demo_report import report
 from launch.flags import add_flags, flag_names, refuse_unknown, settings_from
 from launch.score import score
-from pipeline.settings import ScoreFlags
+from pipeline.settings import EstimateFlags, ScoreFlags
 from schemas.errors import UsageError
 from verifier.endpoint import EMBEDDED
 
 CORPUS = Path(__file__).resolve().parent.parent / "examples" / "corpus.parquet"
+LLM = "openai:gpt-4.1-mini"
 
 
 class DemoFlags(BaseModel):
@@ -39,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(values: argparse.Namespace, unknown: Sequence[str]) -> int:
     """Score the corpus with the embedded verifier and print the report."""
     refuse_unknown(unknown, flag_names(values.parser))
+    from pipeline.estimate import estimate_run
+
     demo = settings_from(DemoFlags, values)
     if not Path(demo.corpus).exists():
         raise UsageError(
@@ -54,7 +57,9 @@ def run(values: argparse.Namespace, unknown: Sequence[str]) -> int:
         overwrite=demo.overwrite,
     )
     summary = score(flags) or {}
-    sys.stdout.write(report(summary, _rows(demo.output), flags, color=sys.stdout.isatty()))
+    with_llm = estimate_run(EstimateFlags(input=demo.corpus, verifier=LLM))
+    rows = _rows(demo.output)
+    sys.stdout.write(report(summary, rows, flags, with_llm, color=sys.stdout.isatty()))
     return 0
 
 

@@ -4,11 +4,15 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from launch.amounts import usd
 from launch.score import LITERAL_HEADING
 from pipeline.settings import ScoreFlags
 from schemas.reasons import Route
+
+if TYPE_CHECKING:
+    from pipeline.estimate import Estimate
 
 Row = Mapping[str, Any]
 WIDTH = 96
@@ -20,15 +24,21 @@ BLIND_TO = {
 
 
 def report(
-    summary: Mapping[str, Any], rows: Sequence[Row], flags: ScoreFlags, *, color: bool
+    summary: Mapping[str, Any],
+    rows: Sequence[Row],
+    flags: ScoreFlags,
+    with_llm: "Estimate",
+    *,
+    color: bool,
 ) -> str:
-    """The demo's whole text. `rows` are scored records with the corpus's `planted` column."""
+    """The demo's whole text. `rows` are scored records with the corpus's `planted` column,
+    `with_llm` is what the same would cost with an LLM."""
     sections = [
         _heading(summary),
         _caught(rows),
         _accepted(rows),
         _one_record(rows, color),
-        _real_llm(summary, flags),
+        _real_llm(with_llm, flags),
         f"The results: {flags.output}/ (auto_accept, human_review, dead_letter, verdicts)",
     ]
     return "\n\n".join(s for s in sections if s) + "\n"
@@ -142,11 +152,15 @@ def _mark(document: str, spans: Sequence[Mapping[str, Any]], color: bool) -> str
     return "\n".join(textwrap.fill(line, WIDTH - 4) for line in lines)
 
 
-def _real_llm(summary: Mapping[str, Any], flags: ScoreFlags) -> str:
-    records = summary["records"] - summary["placed"]["dead_letter"]
+def _real_llm(estimate: "Estimate", flags: ScoreFlags) -> str:
+    records, cost = max(1.0, estimate.records), estimate.cost_usd
+    dollars = "" if cost is None else f", {usd(cost)}, {usd(cost / records)} a record"
     return (
-        f"The same with an LLM ({5 * records} calls: five for each record):\n"
+        "The same with an LLM:\n"
         "  export OPENAI_API_KEY=...\n"
         f"  construct-beam score --input {flags.input} --output scored "
-        "--verifier openai:gpt-4.1-mini"
+        f"--verifier openai:{estimate.model}\n"
+        f"That is {estimate.calls:,.0f} calls, about {estimate.prompt_tokens:,.0f} + "
+        f"{estimate.completion_tokens:,.0f} tokens{dollars}\n"
+        "(an estimate; score --estimate prints it for your records, run.json says what it came to)."
     )

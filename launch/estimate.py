@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from launch.amounts import usd
 from launch.flags import flag_names, settings_from
 from pipeline.settings import EstimateFlags
 from verifier.endpoint import EMBEDDED
@@ -80,9 +81,9 @@ def _dollars(estimate: "Estimate", target: str) -> Iterator[str]:
         yield _line("cost", "unknown", "no price known; --prices FILE")
         return
     prompt, completion = _price(found.price.prompt), _price(found.price.completion)
-    yield _line("cost", _usd(cost), f"{prompt} and {completion} a million")
+    yield _line("cost", usd(cost), f"{prompt} and {completion} a million")
     if batch is not None:
-        yield _line("  in batch mode", _usd(batch), "with export-batch")
+        yield _line("  in batch mode", usd(batch), "with export-batch")
 
 
 def _hours(estimate: "Estimate", settings: VerifierSettings) -> Iterator[str]:
@@ -139,13 +140,6 @@ def _wrapped(text: str) -> list[str]:
 
 def _number(amount: float) -> str:
     return f"{amount:,.0f}"
-
-
-def _usd(amount: float) -> str:
-    """Cents; of less than a dollar their hundredths, too."""
-    if amount >= 1 or not amount:
-        return f"${amount:,.2f}"
-    return f"${amount:.4f}" if amount >= 0.0001 else "< $0.0001"
 
 
 def _price(price: Decimal) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import storage
+from launch.amounts import usd
 from launch.estimate import run as run_estimate
 from launch.flags import add_flags, flag_names, settings_from
 from pipeline.settings import ScoreFlags
@@ -52,13 +53,16 @@ def score(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import StandardOptions
 
-    from launch.beam_flags import IN_PROCESS, LOCAL, beam_options
+    from launch.beam_flags import IN_PROCESS, LOCAL, beam_options, local_processes
     from launch.local import log_to_stderr, run_watched
-    from pipeline.run import RUN_FILE, build, prepare_run
+    from pipeline.outputs import RUN_FILE
+    from pipeline.run import build, prepare_run
 
     log_to_stderr()
     options = beam_options(beam_arguments, ours)
     runner = options.view_as(StandardOptions).runner
+    if runner in LOCAL and flags.verifier_processes is None:
+        flags = flags.model_copy(update={"verifier_processes": local_processes(options)})
     prepared = prepare_run(flags, local=runner in LOCAL)
 
     def work() -> None:
@@ -94,6 +98,8 @@ def describe(summary: dict[str, Any], flags: ScoreFlags) -> str:
             f"{summary['prompt_tokens']} + {summary['completion_tokens']} tokens, "
             f"latency p50 {latency['p50']:.0f} ms, p99 {latency['p99']:.0f} ms"
         )
+    if summary["cost_usd"] is not None:
+        lines.append(f"cost {usd(summary['cost_usd'])}{_uncounted(summary)}")
     lines.append(
         "thresholds: uncalibrated defaults"
         if flags.policy is None
@@ -101,6 +107,12 @@ def describe(summary: dict[str, Any], flags: ScoreFlags) -> str:
     )
     lines.append(f"results: {flags.output}")
     return "\n".join(lines) + "\n"
+
+
+def _uncounted(summary: dict[str, Any]) -> str:
+    """What the cost leaves out."""
+    records = summary["records_of_unknown_cost"]
+    return f", without {records} records of unknown cost" if records else ""
 
 
 def _reasons(title: str, counts: dict[str, int]) -> list[str]:

@@ -25,7 +25,7 @@ class Counts:
     review_reasons: Counter[str] = field(default_factory=Counter)
     dead_letters: Counter[str] = field(default_factory=Counter)
     totals: Counter[str] = field(default_factory=Counter)
-    cost_usd: float = 0.0
+    cost_usd: float | None = None
     latencies: Counter[int] = field(default_factory=Counter)
 
     def add(self, placed: ScoredRecord | DeadLetter) -> None:
@@ -43,7 +43,8 @@ class Counts:
         self.totals["prompt_tokens"] += usage.prompt_tokens
         self.totals["completion_tokens"] += usage.completion_tokens
         self.totals["cached_tokens"] += usage.cached_tokens
-        self.cost_usd += usage.cost_usd or 0.0
+        self._add_cost(usage.cost_usd)
+        self.totals["records_of_unknown_cost"] += usage.cost_usd is None
         if usage.latency_ms:
             self.latencies[_bucket(usage.latency_ms)] += 1
 
@@ -53,8 +54,13 @@ class Counts:
         self.review_reasons += other.review_reasons
         self.dead_letters += other.dead_letters
         self.totals += other.totals
-        self.cost_usd += other.cost_usd
+        self._add_cost(other.cost_usd)
         self.latencies += other.latencies
+
+    def _add_cost(self, cost_usd: float | None) -> None:
+        """Add what is known; the sum is not known while nothing is."""
+        if cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + cost_usd
 
     def summary(self) -> dict[str, Any]:
         """The counts as run.json shows them; latencies are of a record's slowest call."""
@@ -70,7 +76,8 @@ class Counts:
             "review_reasons": _ordered(self.review_reasons),
             "dead_letter_reasons": _ordered(self.dead_letters),
             **{name: self.totals[name] for name in names},
-            "cost_usd": self.cost_usd or None,
+            "cost_usd": self.cost_usd,
+            "records_of_unknown_cost": self.totals["records_of_unknown_cost"],
             "latency_ms": {f"p{p}": _percentile(self.latencies, p) for p in (50, 90, 99)},
         }
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 import storage
-from pipeline.settings import InputFlags, RoutingFlags, ScoreFlags
+from pipeline.settings import InputFlags, RoutingFlags
 from schemas.columns import parse_columns
 from schemas.errors import RecordError, UsageError
 from schemas.json_rows import parse_carry
@@ -71,17 +71,6 @@ def _model_schema(where: str, module: str, name: str) -> dict[str, Any]:
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise UsageError(f"--schema {where} is no Pydantic model")
     return model.model_json_schema()
-
-
-def flat_fields(flags: ScoreFlags, schema: JsonSchema | None) -> tuple[str, ...]:
-    """The fields that --flat_columns gives columns of their own."""
-    if not flags.flat_columns:
-        return ()
-    value = schema.value if schema else {}
-    properties = value.get("properties") if isinstance(value, dict) else None
-    if not properties:
-        raise UsageError("--flat_columns needs --schema with properties: they name the columns")
-    return tuple(properties)
 
 
 def _read(flag: str, path: str) -> str:

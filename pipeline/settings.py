@@ -3,15 +3,19 @@
 A field's description is its help text. Nothing here imports Beam.
 """
 
+from datetime import timedelta
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from schemas.errors import UsageError
 from schemas.record import DocumentFrom
 from schemas.source import InputFormat
 from scoring.aggregate import ScoreScale
 from scoring.prompt import PromptLayout
+from verifier.budget import BudgetLimits
 from verifier.cache.sizes import parse_age, parse_bytes
+from verifier.prices import Prices
 from verifier.settings import RECORD_DEADLINE_CAP_S, KeepReplies, OnOff, VerifierSettings
 
 Count = Annotated[int, Field(ge=1)]
@@ -91,8 +95,8 @@ class VerifierFlags(BaseModel):
     verifier_processes: Annotated[
         Count | None,
         Field(
-            description="processes that share the figures per minute: most workers times SDK "
-            "processes on each (needed with them on runners of other machines, else 1)"
+            description="processes that share the figures per minute and the budget: most workers "
+            "times SDK processes on each (needed with them on runners of other machines, else 1)"
         ),
     ] = None
     adaptive_deadlines: Annotated[
@@ -158,14 +162,50 @@ class VerifierFlags(BaseModel):
         ),
     ] = None
 
-    def verifier_settings(self) -> VerifierSettings:
-        """The part that travels to the engine."""
-        shared = {n: getattr(self, n) for n in VerifierSettings.model_fields if n != "target"}
-        shared["verifier_processes"] = self.verifier_processes or 1
+    max_calls: Annotated[
+        Count | None,
+        Field(
+            description="most requests to send, over all processes, retries and duplicates "
+            "included; further records go to human review (reason budget_exhausted)"
+        ),
+    ] = None
+    max_cost_usd: Annotated[
+        float | None, Field(gt=0, description="most US dollars to spend, like max_calls")
+    ] = None
+    budget_period: Annotated[
+        str | None,
+        Field(
+            description="period after which the budget begins anew, like 1h or 1d (from midnight "
+            "UTC); unless set it is that of the run"
+        ),
+    ] = None
+
+    def verifier_settings(self, prices: Prices | None = None) -> VerifierSettings:
+        """The part that travels to the engine. Raises UsageError.
+
+        Each call makes a budget of its own.
+        """
+        apart = {"target", "budget", "prices"}
+        shared = {n: getattr(self, n) for n in VerifierSettings.model_fields if n not in apart}
+        shared["verifier_processes"] = processes = self.verifier_processes or 1
+        shared["prices"] = prices
+        budget = self._budget()
+        shared["budget"] = None if budget is None else budget.share(processes)
         age = self.cache_max_age
         shared["cache_max_bytes"] = parse_bytes(self.cache_max_bytes, "--cache_max_bytes")
         shared["cache_max_age"] = None if age is None else parse_age(age, "--cache_max_age")
         return VerifierSettings(target=self.verifier, **shared)
+
+    def _budget(self) -> BudgetLimits | None:
+        period = self.budget_period
+        if self.max_calls is None and self.max_cost_usd is None:
+            if period is not None:
+                raise UsageError("--budget_period needs --max_calls or --max_cost_usd")
+            return None
+        length = None if period is None else parse_age(period, "--budget_period")
+        if length is not None and length < timedelta(seconds=1):
+            raise UsageError(f"--budget_period {period!r} is too short; use one like 1h or 1d")
+        return BudgetLimits(self.max_calls, self.max_cost_usd, length)
 
 
 class RoutingFlags(BaseModel):

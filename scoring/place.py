@@ -63,14 +63,20 @@ def _message(reason: FailureReason, verdicts: Sequence[Verdict]) -> str:
 def total_usage(verdicts: Sequence[Verdict]) -> Usage:
     """What the calls of one record cost together."""
     calls = [v.usage for v in verdicts]
-    costs = [c.cost_usd for c in calls if c.cost_usd is not None]
+    costs = [c.cost_usd for c in calls]
     latencies = [c.latency_ms for c in calls if c.latency_ms is not None]
     return Usage(
         calls=sum([c.attempts for c in calls]),
         prompt_tokens=sum([c.prompt_tokens for c in calls]),
         completion_tokens=sum([c.completion_tokens for c in calls]),
         cached_tokens=sum([c.cached_tokens for c in calls]),
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=_total(costs) if costs else None,
         latency_ms=max(latencies, default=None),
         from_cache=sum([v.status is VerdictStatus.OK and v.usage.attempts == 0 for v in verdicts]),
     )
+
+
+def _total(costs: Sequence[float | None]) -> float | None:
+    """Not known if one of them is not."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if len(known) == len(costs) else None

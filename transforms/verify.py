@@ -62,7 +62,8 @@ class VerifyRecords(beam.PTransform):
 
     def display_data(self) -> dict[str, Any]:
         """The verifier, its limits and the template set."""
-        shown = self._settings.model_dump(mode="json", exclude_none=True)
+        apart = {"budget", "prices"}
+        shown = self._settings.model_dump(mode="json", exclude_none=True, exclude=apart)
         return {
             **shown,
             "template_set": template_set_version(self._templates, self._settings.prompt_layout),

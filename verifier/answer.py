@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -114,7 +115,16 @@ def _read_completion(data: Mapping[str, Any]) -> Reply | Fault:
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return _without_choices(data)
-    choice = choices[0]
+    usage = read_usage(data.get("usage"))
+    read = _read_choice(choices[0])
+    if isinstance(read, Fault):
+        return replace(read, **usage._asdict())
+    model = data.get("model")
+    return Reply(read, model if isinstance(model, str) else None, *usage)
+
+
+def _read_choice(choice: Mapping[str, Any]) -> str | Fault:
+    """The text of the reply, or why there is none."""
     finish = _finish(choice.get("finish_reason"))
     if finish in _FINISH_REASONS:
         return Fault(Action.GIVE_UP, _FINISH_REASONS[finish], f"finish_reason {finish}")
@@ -126,11 +136,7 @@ def _read_completion(data: Mapping[str, Any]) -> Reply | Fault:
     if refusal:
         return Fault(Action.GIVE_UP, FailureReason.REFUSAL, refusal[:DETAIL_LENGTH])
     text = _text_of(message)
-    if not text:
-        return _retry(FailureReason.EMPTY_RESPONSE, "the message has no content")
-    model = data.get("model")
-    model = model if isinstance(model, str) else None
-    return Reply(text, model, *read_usage(data.get("usage")))
+    return text or _retry(FailureReason.EMPTY_RESPONSE, "the message has no content")
 
 
 def _finish(reason: Any) -> str:

@@ -1,13 +1,13 @@
 """How much may be sent and spent: calls and dollars, in all or in each period. Pure: time is told.
 
-Who sends asks `may_send`, then says `spent` at once, with what the call is expected to cost; once
-the answer tells the cost, `spent(0, actual - expected)` corrects it. So calls in flight count, and
-`max_calls` is never passed.
+Calls are counted before they are sent, with what they are expected to cost; once the answer tells
+the cost, it is corrected. So calls in flight count, and `max_calls` is never passed.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 from schemas.errors import UsageError
 from schemas.reasons import FailureReason
@@ -19,11 +19,15 @@ _NANO = 10**9
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
     """The most calls (requests sent, retries and hedges included) and the most US dollars, over
-    all processes; in each period, or in all. None is no limit."""
+    all processes; in each period, or in all. None is no limit.
+
+    Budgets with the same `id` are one: all stages and bundles of a run spend from it.
+    """
 
     max_calls: int | None = None
     max_cost_usd: float | None = None
     period: timedelta | None = None
+    id: str = field(default_factory=lambda: uuid4().hex, compare=False)
 
     def share(self, processes: int) -> "BudgetLimits":
         """What one of `processes` may spend where they count apart; all together stay within it.
@@ -34,7 +38,7 @@ class BudgetLimits:
         if calls is not None and calls < processes:
             raise UsageError(
                 f"--max_calls {calls} cannot be shared by {processes} processes: allow at least "
-                "one call each, or use a cache that they share (--cache redis://HOST)"
+                "as many calls as a record needs, for each"
             )
         return replace(
             self,
@@ -50,14 +54,10 @@ class Budget:
     processes agree. Dollars are counted in whole billionths: sums of them have no rounding.
     """
 
-    def __init__(
-        self,
-        max_calls: int | None = None,
-        max_cost_usd: float | None = None,
-        period: timedelta | None = None,
-    ) -> None:
-        self.limits = BudgetLimits(max_calls, max_cost_usd, period)
-        self._most_nano = None if max_cost_usd is None else round(max_cost_usd * _NANO)
+    def __init__(self, limits: BudgetLimits) -> None:
+        most = limits.max_cost_usd
+        self.limits = limits
+        self._most_nano = None if most is None else round(most * _NANO)
         self._period = 0
         self._calls = 0
         self._nano = 0
@@ -72,27 +72,31 @@ class Budget:
         """Dollars counted in the period."""
         return self._nano / _NANO
 
-    def may_send(self, now: float, calls: int = 1, cost_usd: float = 0.0) -> bool:
-        """Whether `calls` more, expected to cost `cost_usd` together, are within the limits.
+    def take(self, now: float, calls: int, cost_usd: float = 0.0) -> int | None:
+        """Count `calls` more, expected to cost `cost_usd` together, if they are within the limits.
 
-        A period that is over is forgotten first.
+        Returns the period that they are counted in, for corrections; None when they are not.
         """
         self._enter(now)
-        most = self.limits.max_calls
+        most, nano = self.limits.max_calls, round(cost_usd * _NANO)
         if most is not None and self._calls + calls > most:
-            return False
-        if self._most_nano is None:
-            return True
-        spent = self._nano < self._most_nano
-        return spent and self._nano + round(cost_usd * _NANO) <= self._most_nano
-
-    def spent(self, calls: int, cost_usd: float) -> None:
-        """`calls` were sent and `cost_usd` was spent; a negative cost was counted too much before.
-
-        A correction that comes after its period leaves no credit for the next.
-        """
+            return None
+        if self._most_nano is not None and (
+            self._nano >= self._most_nano or self._nano + nano > self._most_nano
+        ):
+            return None
         self._calls += calls
-        self._nano = max(0, self._nano + round(cost_usd * _NANO))
+        self._nano += nano
+        return self._period
+
+    def correct(self, period: int, calls: int, cost_usd: float) -> None:
+        """What was counted in `period` came to so many calls and dollars more, or less.
+
+        It is too late for a period that is over.
+        """
+        if period == self._period:
+            self._calls += calls
+            self._nano += round(cost_usd * _NANO)
 
     def begins_anew(self) -> float | None:
         """When the period is over, in seconds since 1970; None when it never is."""
@@ -124,3 +128,52 @@ class Budget:
         period = 0 if length is None else math.floor(now / length)
         if period > self._period:
             self._period, self._calls, self._nano = period, 0, 0
+
+
+class Purse:
+    """What one record spends of a budget: enough for all its calls, or nothing.
+
+    Money is not spent on records that cannot be finished: the first request takes what all of the
+    record's calls need, each later one (a retry, a duplicate) takes its own.
+    """
+
+    __slots__ = ("_budget", "_closed", "_each", "_left", "_needed", "_period")
+
+    def __init__(self, budget: Budget, calls: int) -> None:
+        self._budget = budget
+        self._needed = calls
+        self._left = 0
+        self._period: int | None = None
+        self._each = 0.0
+        self._closed = False
+
+    def pay(self, now: float, expected_usd: float) -> bool:
+        """A request that is expected to cost so much is to be sent; whether it may be."""
+        if self._closed:
+            return False
+        if not self._left:
+            first = self._period is None
+            calls = self._needed if first else 1
+            period = self._budget.take(now, calls, calls * expected_usd)
+            if period is None:
+                self._closed = first
+                return False
+            self._period, self._left, self._each = period, calls, expected_usd
+        self._left -= 1
+        return True
+
+    def answered(self, cost_usd: float) -> None:
+        """A request that was paid for came to so many dollars."""
+        if self._period is not None:
+            self._budget.correct(self._period, 0, cost_usd - self._each)
+
+    def close(self) -> None:
+        """Give back what was not needed: calls that the cache answered."""
+        self._closed = True
+        if self._period is not None and self._left:
+            self._budget.correct(self._period, -self._left, -self._left * self._each)
+            self._left = 0
+
+    def exhausted(self) -> Fault:
+        """What becomes of a call that may not be sent."""
+        return self._budget.exhausted()

@@ -7,6 +7,7 @@ again, or done. Its time starts when a worker takes it and stands still while it
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from schemas.errors import RunStoppedError
 from schemas.reasons import FailureReason
-from schemas.verdict import Verdict
+from schemas.verdict import CallUsage, Verdict
 from scoring.templates import Template
 from verifier.answer import Reply
 from verifier.attempt import Attempt
@@ -38,11 +39,10 @@ MORE_ROOM = 2
 
 
 class CallResult(Struct, frozen=True):
-    """A call's reply, or the last fault; `attempts` requests were sent, `seconds` were spent."""
+    """A call's reply, or the last fault, and what all of its requests took."""
 
     outcome: Reply | Fault
-    attempts: int
-    seconds: float
+    usage: CallUsage
     arrived_at: datetime
 
 
@@ -50,9 +50,9 @@ class Call:
     """A call on one record; it tells its record when it is done."""
 
     __slots__ = (
-        "_attempt", "_caller", "_deadline", "_enforced", "_hedge", "_make_body", "_record",
-        "_retry", "_room", "_share", "_tries", "attempts", "fields", "result", "seconds",
-        "template", "verdict",
+        "_attempt", "_cached_tokens", "_caller", "_completion_tokens", "_cost_usd", "_deadline",
+        "_enforced", "_hedge", "_make_body", "_prompt_tokens", "_record", "_retry", "_room",
+        "_share", "_tries", "attempts", "fields", "result", "seconds", "template", "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,8 @@ class Call:
         self._room = 1
         self._enforced = Structure.JSON_SCHEMA
         self._tries = 0
+        self._prompt_tokens = self._completion_tokens = self._cached_tokens = 0
+        self._cost_usd: float | None = 0.0
         self.template = template
         self.fields = fields
         self.attempts = 0
@@ -152,17 +154,24 @@ class Call:
         """The request's body, as the endpoint is known to understand it."""
         return self._make_body(self._caller.dialect.at_most(self._enforced), self._room)
 
-    def count(self, body: bytes) -> None:
-        """A request goes out."""
+    def goes(self, body: bytes) -> Fault | None:
+        """Count a request that is to go out; the fault if there is no money for it."""
+        purse = self._record.purse
+        if purse is not None and not purse.pay(time.time(), self._caller.expected_usd(len(body))):
+            return purse.exhausted()
         self.attempts += 1
         self._caller.state.sent(len(body), again=self.attempts > 1)
+        return None
 
-    def answered_beside(self, attempt: Attempt, reply: Reply) -> None:
-        """The duplicate was answered: be done, unless it is too late."""
-        if self.result is None and not self._record.delivered:
+    def answered_beside(self, attempt: Attempt, body: bytes, outcome: Reply | Fault) -> None:
+        """The duplicate was answered: be done if that is a reply, unless it is too late."""
+        if self.result is not None or self._record.delivered:
+            return
+        self._count(attempt, len(body), outcome)
+        if isinstance(outcome, Reply):
             self.seconds = self.elapsed(self._caller.loop.time())
-            self._keep(attempt, reply)
-            self._answered(attempt, reply)
+            self._keep(attempt, outcome)
+            self._answered(attempt, outcome)
 
     async def _try(self) -> None:
         """Send the request, unless its reply is known or on its way, and settle what comes of it.
@@ -176,10 +185,14 @@ class Call:
         started = caller.loop.time()
         caller.check(started)
         self._deadline = started + caller.attempt_seconds(self.seconds)
-        self.count(body)
+        spent = self.goes(body)
+        if spent is not None:
+            self._done(spent)
+            return
         outcome = await self._attempt.send(body)
         if self.result is not None or self._record.delivered:
             return
+        self._count(self._attempt, len(body), outcome)
         now = caller.loop.time()
         if not caller.state.failed(self._record.record_id, started, now, outcome):
             caller.state.answered(started, len(body), outcome)
@@ -201,6 +214,24 @@ class Call:
                 self._done(entry.outcome, entry.arrived_at)
         except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
             self._record.fail(error)
+
+    def _count(self, attempt: Attempt, size: int, outcome: Reply | Fault) -> None:
+        """Add up what an answer to a request of `size` bytes cost.
+
+        A request that got none may be charged, too: what it was expected to cost stays spent.
+        """
+        if attempt.status == 0:
+            return
+        self._prompt_tokens += outcome.prompt_tokens
+        self._completion_tokens += outcome.completion_tokens
+        self._cached_tokens += outcome.cached_tokens
+        cost = self._caller.cost_usd(size, outcome)
+        if cost is None or self._cost_usd is None:
+            self._cost_usd = None
+        else:
+            self._cost_usd += cost
+        if self._record.purse is not None and cost is not None:
+            self._record.purse.answered(cost)
 
     def _keep(self, attempt: Attempt, outcome: Reply | Fault) -> None:
         """Have the outcome kept, and shared with calls that wait for it."""
@@ -265,12 +296,18 @@ class Call:
         self._done(reply, attempt.arrived_at)
 
     def _done(self, outcome: Reply | Fault, arrived_at: datetime | None = None) -> None:
-        if isinstance(outcome, Fault):
+        if isinstance(outcome, Fault) and outcome.reason is not FailureReason.BUDGET_EXHAUSTED:
             self._caller.state.counters.failures += 1
             self._log(outcome, retried=False)
-        self.result = CallResult(
-            outcome, self.attempts, self.seconds, arrived_at or datetime.now(UTC)
+        usage = CallUsage(
+            self.attempts,
+            self._prompt_tokens,
+            self._completion_tokens,
+            self._cached_tokens,
+            self._cost_usd,
+            self.seconds * 1000,
         )
+        self.result = CallResult(outcome, usage, arrived_at or datetime.now(UTC))
         self.abandon()
         self._record.one_done()
 

@@ -7,12 +7,15 @@ from dataclasses import replace
 import aiohttp
 from yarl import URL
 
+from verifier.answer import Reply
 from verifier.backoff import retry_wait
+from verifier.budget import Purse
 from verifier.endpoint import Endpoint
 from verifier.endpoint_state import EndpointState
 from verifier.engine import Engine
 from verifier.fault import Action, Fault
 from verifier.patience import Patience
+from verifier.prices import CallCosts, builtin_prices, provider_of
 from verifier.request import Dialect, first_dialect
 from verifier.settings import VerifierSettings
 from verifier.shared_replies import SharedReplies
@@ -55,6 +58,9 @@ class Caller:
         self._first = first_dialect(self._url.host, settings.prompt_layout)
         # For connecting alone: the engine itself watches the answers.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout)
+        self._budget = None if settings.budget is None else engine.budget(settings.budget)
+        prices = settings.prices or builtin_prices()
+        self._costs = CallCosts(prices, provider_of(settings.target), endpoint.model)
         self.loop = engine.loop
         self.shared = SharedReplies.of(engine, endpoint.url, settings)
         self.state: EndpointState = engine.state(endpoint, settings)
@@ -89,6 +95,29 @@ class Caller:
             timeout=self._timeout,
         )
         return response.status, response.headers, await response.read()
+
+    def purse(self, calls: int) -> Purse | None:
+        """What a record with so many calls may spend, None without a budget."""
+        return None if self._budget is None else Purse(self._budget, calls)
+
+    def expected_usd(self, size: int) -> float:
+        """What a request of `size` bytes is expected to cost; 0 where no price is known."""
+        return self._costs.expected_usd(size)
+
+    def cost_usd(self, size: int, answer: Reply | Fault) -> float | None:
+        """What an answer to a request of `size` bytes cost, None where it is not known.
+
+        An error without tokens is free.
+        """
+        model = answer.model if isinstance(answer, Reply) else None
+        cost = self._costs.cost_usd(
+            model, answer.prompt_tokens, answer.cached_tokens, answer.completion_tokens
+        )
+        if cost is not None:
+            self._costs.learn(size, cost)
+        elif isinstance(answer, Fault) and not answer.prompt_tokens:
+            return 0.0
+        return cost
 
     def without_key(self, fault: Fault) -> Fault:
         """The fault without the API key, should the server have quoted it."""

@@ -14,6 +14,7 @@ import aiohttp
 import uvloop
 
 from schemas.errors import RunStoppedError
+from verifier.budget import Budget, BudgetLimits
 from verifier.cache.flights import Flights
 from verifier.cache.opening import open_store
 from verifier.cache.store import ReplyStore
@@ -34,6 +35,7 @@ class Engine:
         self.pid = os.getpid()
         self._states: dict[tuple[str, str | None], EndpointState] = {}
         self._states_lock = threading.Lock()
+        self._budgets: dict[str, Budget] = {}
         self._stopped: str | None = None
         self._runs: set[RecordRun] = set()
         self._ticking = False
@@ -73,6 +75,11 @@ class Engine:
             else:
                 state.tighten(settings)
             return state
+
+    def budget(self, limits: BudgetLimits) -> Budget:
+        """The one budget of a run in this process."""
+        with self._states_lock:
+            return self._budgets.setdefault(limits.id, Budget(limits))
 
     def store(self, settings: VerifierSettings) -> ReplyStore | None:
         """The reply cache of `settings`, opened once; not for the loop's thread.

@@ -30,7 +30,7 @@ class Fault:
     what it refused.
 
     `unsure` says that `parameter` is a guess, to be given up for this call alone; `overload` that
-    the server has more to do than it can.
+    the server has more to do than it can. What the model refused, or was cut off in, took tokens.
     """
 
     action: Action
@@ -40,6 +40,9 @@ class Fault:
     parameter: str | None = None
     unsure: bool = False
     overload: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
 
 
 _STOPS = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from verifier.answer import Reply
 from verifier.attempt import Attempt
 
 if TYPE_CHECKING:
@@ -26,10 +25,9 @@ class Hedge:
         if self._call.result is not None or not self._call.under_way:
             return
         body = self._call.request()
-        self._call.count(body)
-        outcome = await self._attempt.send(body)
-        if isinstance(outcome, Reply):
-            self._call.answered_beside(self._attempt, outcome)
+        if self._call.goes(body) is None:
+            outcome = await self._attempt.send(body)
+            self._call.answered_beside(self._attempt, body, outcome)
 
     def tick(self, now: float) -> None:
         """It has no deadline of its own: it ends with its call."""

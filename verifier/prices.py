@@ -5,7 +5,6 @@ Prices are USD per million tokens, which is millionths of a dollar per token.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
@@ -34,6 +33,9 @@ _HOSTS = {
 }
 _REGIONAL = {"vertex", "azure"}
 """Providers whose hosts have a region or a resource in front."""
+
+_BYTES_A_TOKEN, _COMPLETION_TOKENS, _LEARNS = 4, 200, 0.1
+"""What a call is taken to need until others tell, and how fast it is learned from them."""
 
 _SNAPSHOT = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3})$")
 
@@ -122,13 +124,26 @@ class Prices(_Frozen):
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class CallCosts:
-    """What calls of one endpoint cost; `asked` is the model that requests name."""
+    """What calls of one endpoint cost; `asked` is the model that requests name.
 
-    prices: Prices
-    provider: str | None
-    asked: str
+    The model that answered is priced; where it has no price, the one that was asked.
+    """
+
+    def __init__(self, prices: Prices, provider: str | None, asked: str) -> None:
+        self._prices = prices
+        self._provider = provider
+        self._asked = asked
+        self._known: dict[str | None, ModelPrice | None] = {}
+        self._off_by = 1.0
+
+    def price(self, answered: str | None = None) -> ModelPrice | None:
+        """The price of a call that `answered` answered, None where it is not known."""
+        if answered not in self._known:
+            models = (answered, self._asked) if answered else (self._asked,)
+            found = (self._prices.find(self._provider, model) for model in models)
+            self._known[answered] = next((f.price for f in found if f is not None), None)
+        return self._known[answered]
 
     def cost_usd(
         self,
@@ -137,18 +152,25 @@ class CallCosts:
         cached_tokens: int,
         completion_tokens: int,
     ) -> float | None:
-        """The cost of a call, None where it is not known: no price, or no tokens counted.
-
-        The model that answered is priced; where it has no price, the one that was asked.
-        """
-        if not prompt_tokens and not completion_tokens:
+        """The cost of a call, None where it is not known: no price, or no tokens counted."""
+        price = self.price(answered)
+        if price is None or not (prompt_tokens or completion_tokens):
             return None
-        models = (answered, self.asked) if answered else (self.asked,)
-        for model in models:
-            found = self.prices.find(self.provider, model)
-            if found is not None:
-                return found.price.usd(prompt_tokens, cached_tokens, completion_tokens)
-        return None
+        return price.usd(prompt_tokens, cached_tokens, completion_tokens)
+
+    def expected_usd(self, size: int) -> float:
+        """What a call with a body of `size` bytes will cost, as far as earlier ones tell."""
+        return self._off_by * self._guess_usd(size)
+
+    def learn(self, size: int, cost_usd: float) -> None:
+        """A call with a body of `size` bytes came to so much."""
+        guess = self._guess_usd(size)
+        if guess:
+            self._off_by += _LEARNS * (cost_usd / guess - self._off_by)
+
+    def _guess_usd(self, size: int) -> float:
+        price = self.price()
+        return 0.0 if price is None else price.usd(size // _BYTES_A_TOKEN, 0, _COMPLETION_TOKENS)
 
 
 def provider_of(target: str) -> str | None:

@@ -37,7 +37,14 @@ def cut_prompt(body: bytes, reply: Reply) -> Fault | None:
         f"{reply.prompt_tokens} were read; raise the server's context "
         "(Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx), or ask a model with a larger one"
     )
-    return Fault(Action.GIVE_UP, FailureReason.CONTEXT_LENGTH_EXCEEDED, detail)
+    return Fault(
+        Action.GIVE_UP,
+        FailureReason.CONTEXT_LENGTH_EXCEEDED,
+        detail,
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+        cached_tokens=reply.cached_tokens,
+    )
 
 
 def prompt_was_cut(body: bytes, tokens: int) -> bool:

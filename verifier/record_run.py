@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from verifier.budget import Purse
     from verifier.call import Call
 
 Deliver = Callable[["RecordRun", BaseException | None], object]
@@ -21,7 +22,7 @@ class RecordRun:
 
     __slots__ = (
         "_deliver", "_elapsed", "_held", "_left", "_loop", "_seconds", "_see_to_stragglers",
-        "_since", "_waiting", "calls", "delivered", "record_id", "started",
+        "_since", "_waiting", "calls", "delivered", "purse", "record_id", "started",
     )  # fmt: skip
 
     def __init__(
@@ -35,6 +36,7 @@ class RecordRun:
         self.record_id = record_id
         self.calls: Sequence[Call] = ()
         self.delivered = False
+        self.purse: Purse | None = None
         self._seconds = seconds
         self._deliver = deliver
         self._see_to_stragglers = see_to_stragglers
@@ -45,9 +47,13 @@ class RecordRun:
         self._elapsed = 0.0
         self._since = self.started = loop.time()
 
-    def start(self, calls: Sequence[Call], *, lead: bool = False) -> None:
-        """Queue all calls; with `lead`, the first alone, and the others once it is done."""
+    def start(
+        self, calls: Sequence[Call], *, lead: bool = False, purse: Purse | None = None
+    ) -> None:
+        """Queue all calls, paid for from `purse`; with `lead`, the first alone, and the others once
+        it is done."""
         self.calls = calls
+        self.purse = purse
         self._left = len(calls)
         self._waiting = calls[1:] if lead else ()
         for call in calls[:1] if lead else calls:
@@ -100,5 +106,7 @@ class RecordRun:
 
         They refer to the record: in such a cycle all of it would stay until garbage is looked for.
         """
+        if self.purse is not None:
+            self.purse.close()
         self._deliver(self, error)
         self.calls = self._waiting = ()

@@ -3,29 +3,24 @@
 from collections.abc import Callable, Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from schemas.errors import RecordError, RunStoppedError
+from schemas.errors import RunStoppedError
 from schemas.policy import Policy
-from schemas.reasons import FailureReason
 from schemas.record import Record
-from schemas.verdict import CallUsage, Facts, Reading, ReplyKind, Verdict, VerdictStatus
+from schemas.verdict import Facts, Verdict
 from scoring.facts import facts_of
 from scoring.prompt import DataBlock, data_block, template_set_version
-from scoring.redact import redact
 from scoring.templates import Template, TemplateSet
-from verifier.aliases import aliases_of, read_aliased
-from verifier.answer import Reply
-from verifier.call import Call, CallResult, MakeBody
+from verifier.call import Call, MakeBody
 from verifier.caller import Caller
 from verifier.embedded import embedded_endpoint
 from verifier.endpoint import parse_endpoint
 from verifier.engine import Engine
-from verifier.fault import Fault
 from verifier.record_run import RecordRun
 from verifier.request import DataMessage, RequestWriter
-from verifier.settings import KeepReplies, VerifierSettings
+from verifier.settings import VerifierSettings
 from verifier.stragglers import Stragglers
+from verifier.verdicts import VerdictMaker, chunks_of
 
 
 class Prepared(Struct, frozen=True):
@@ -73,7 +68,11 @@ class RecordVerifier:
         self._settings = settings
         self._templates = templates.templates
         self.model = endpoint.model
-        self._template_set = template_set_version(templates, settings.prompt_layout)
+        self._maker = VerdictMaker(
+            endpoint.model,
+            template_set_version(templates, settings.prompt_layout),
+            settings.keep_replies,
+        )
         self._caller = Caller(engine, endpoint, settings)
         self._writer = RequestWriter(endpoint.model, self._templates, settings.prompt_layout)
         self._stragglers = Stragglers(self._caller, settings, self._templates, policy or Policy())
@@ -128,24 +127,19 @@ class RecordVerifier:
         except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
             run.fail(error)
         else:
-            run.start(calls, lead=self._settings.prefix_lead)
+            purse = self._caller.purse(len(calls))
+            run.start(calls, lead=self._settings.prefix_lead, purse=purse)
 
     def _calls(self, prepared: Prepared, run: RecordRun) -> Iterator[Call]:
         fields = prepared.record.fields
         whole = self._writer.data_message(prepared.data, fields)
         for template in self._templates:
-            for chunk in self._chunks(template, fields):
+            for chunk in chunks_of(template, fields, self._settings.max_fields_per_call):
                 same = chunk == fields
                 data = whole if same else self._writer.data_message(prepared.data, chunk)
                 yield Call(
                     self._caller, run, template, chunk, self._body_maker(template, chunk, data)
                 )
-
-    def _chunks(self, template: Template, fields: tuple[str, ...]) -> list[tuple[str, ...]]:
-        size = self._settings.max_fields_per_call
-        if template.reply is ReplyKind.DOCUMENT_SCORE or len(fields) <= size:
-            return [fields]
-        return [fields[i : i + size] for i in range(0, len(fields), size)]
 
     def _body_maker(
         self, template: Template, fields: tuple[str, ...], data: DataMessage
@@ -171,64 +165,16 @@ class RecordVerifier:
     def _verdict(self, prepared: Prepared, call: Call) -> Verdict:
         """The verdict of a call that is done, made once."""
         if call.verdict is None and call.result is not None:
-            call.verdict = self._verdict_on(prepared, call.template, call.fields, call.result)
+            result = call.result
+            call.verdict = self._maker.make(
+                prepared.record,
+                prepared.facts,
+                call.template,
+                call.fields,
+                outcome=result.outcome,
+                usage=result.usage,
+                arrived_at=result.arrived_at,
+            )
         if call.verdict is None:
             raise ValueError("the call is not done")
         return call.verdict
-
-    def _verdict_on(
-        self, prepared: Prepared, template: Template, fields: tuple[str, ...], result: CallResult
-    ) -> Verdict:
-        reading, reason, detail = _read(template, fields, result.outcome)
-        if prepared.record.notes:
-            reading = replace(reading, notes=(*prepared.record.notes, *reading.notes))
-        reply = result.outcome if isinstance(result.outcome, Reply) else None
-        return Verdict(
-            record_id=prepared.record.id,
-            template=template.name,
-            kind=template.reply,
-            asked_fields=fields,
-            status=VerdictStatus.OK if reason is None else VerdictStatus.FAILED,
-            facts=prepared.facts,
-            reading=reading,
-            reason=reason,
-            detail=detail,
-            reply=self._kept(template, fields, reply),
-            model_asked=self.model,
-            model_answered=reply.model if reply else None,
-            template_set=self._template_set,
-            usage=_usage(result, reply),
-            arrived_at=result.arrived_at,
-        )
-
-    def _kept(self, template: Template, fields: tuple[str, ...], reply: Reply | None) -> str | None:
-        """What the verdict log is to keep of the reply."""
-        if reply is None or self._settings.keep_replies is KeepReplies.NONE:
-            return None
-        if self._settings.keep_replies is KeepReplies.REDACTED:
-            return redact(template, (*fields, *aliases_of(fields).values()), reply.text)
-        return reply.text
-
-
-def _read(
-    template: Template, fields: tuple[str, ...], outcome: Reply | Fault
-) -> tuple[Reading, FailureReason | None, str | None]:
-    if isinstance(outcome, Fault):
-        return Reading(), outcome.reason, outcome.detail
-    try:
-        return read_aliased(template, fields, outcome.text), None, None
-    except RecordError as error:
-        return Reading(), error.reason, error.message
-
-
-def _usage(result: CallResult, reply: Reply | None) -> CallUsage:
-    """What the call cost; a reply from the cache, or that another call waited for, cost nothing."""
-    if result.attempts == 0:
-        reply = None
-    return CallUsage(
-        attempts=result.attempts,
-        prompt_tokens=reply.prompt_tokens if reply else 0,
-        completion_tokens=reply.completion_tokens if reply else 0,
-        cached_tokens=reply.cached_tokens if reply else 0,
-        latency_ms=result.seconds * 1000,
-    )

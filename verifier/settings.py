@@ -7,6 +7,8 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from scoring.prompt import PromptLayout
+from verifier.budget import BudgetLimits
+from verifier.prices import Prices
 
 MAX_BYTES = 10_000_000_000
 """How large a cache file may get."""
@@ -36,7 +38,10 @@ PerMinute = Annotated[float, Field(gt=0)]
 
 
 class VerifierSettings(BaseModel):
-    """Limits, deadlines (seconds) and retries of one verifier endpoint."""
+    """Limits, deadlines (seconds) and retries of one verifier endpoint.
+
+    `budget` is this process's own share; without `prices`, the built-in ones count.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -62,6 +67,8 @@ class VerifierSettings(BaseModel):
     cache_password_env: str | None = None
     prompt_layout: PromptLayout = PromptLayout.STANDARD
     prefix_lead: bool = False
+    budget: BudgetLimits | None = None
+    prices: Prices | None = None
     max_fields_per_call: Count = 50
     keep_replies: KeepReplies = KeepReplies.NONE
 

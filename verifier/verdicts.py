@@ -55,7 +55,7 @@ class VerdictMaker:
             template=template.name,
             kind=template.reply,
             asked_fields=fields,
-            status=VerdictStatus.OK if reason is None else VerdictStatus.FAILED,
+            status=_status(reason, usage),
             facts=facts,
             reading=reading,
             reason=reason,
@@ -75,6 +75,13 @@ class VerdictMaker:
         if self.keep_replies is KeepReplies.REDACTED:
             return redact(template, (*fields, *aliases_of(fields).values()), reply.text)
         return reply.text
+
+
+def _status(reason: FailureReason | None, usage: CallUsage) -> VerdictStatus:
+    if reason is None:
+        return VerdictStatus.OK
+    never_made = reason is FailureReason.BUDGET_EXHAUSTED and not usage.attempts
+    return VerdictStatus.SKIPPED if never_made else VerdictStatus.FAILED
 
 
 def _read(

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from verifier.answer import Reply
 from verifier.batch_request import BatchRequests
 from verifier.batch_result import MISSING, BatchResult
 from verifier.fault import Action, Fault
-from verifier.prices import Prices, provider_of
+from verifier.prices import CallCosts, Prices, provider_of
 from verifier.prompt_cut import cut_prompt
 from verifier.record_verifier import Verified
 from verifier.settings import KeepReplies
@@ -85,28 +84,6 @@ class ShardReplies:
             self.stats[f"{REFUSED}{outcome.parameter}"] += 1
 
 
-@dataclass(frozen=True)
-class BatchCosts:
-    """What the calls of a batch cost: the online price less the provider's discount."""
-
-    prices: Prices
-    provider: str | None
-    asked: str
-
-    def cost_usd(self, reply: Reply) -> float | None:
-        """The cost of a reply, None where it is not known: no price, or no tokens counted.
-
-        The model that answered is priced; where it has no price, the one that was asked.
-        """
-        models = [model for model in (reply.model, self.asked) if model]
-        found = [f for f in (self.prices.find(self.provider, model) for model in models) if f]
-        if not found or not (reply.prompt_tokens or reply.completion_tokens):
-            return None
-        price = found[0].price
-        online = price.usd(reply.prompt_tokens, reply.cached_tokens, reply.completion_tokens)
-        return online * float(1 - (price.batch_discount or 0))
-
-
 class BatchVerdicts:
     """Makes verified records of records and their results. Results without a date of their own
     arrived at `now`."""
@@ -116,7 +93,7 @@ class BatchVerdicts:
     ) -> None:
         self._requests = BatchRequests(info.form)
         provider = provider_of(str(info.settings["verifier"]))
-        self._costs = BatchCosts(prices, provider, info.form.model)
+        self._costs = CallCosts(prices, provider, info.form.model)
         self._maker = VerdictMaker(info.form.model, info.template_set, keep_replies)
         self._now = now
 
@@ -150,15 +127,25 @@ class BatchVerdicts:
         return {(body.template, body.chunk): body.text for body in bodies}
 
     def _usage(self, results: Sequence[BatchResult], outcome: Reply | Fault) -> CallUsage:
-        """What the call cost: requests that were sent, tokens of the reply that counts."""
-        reply = outcome if isinstance(outcome, Reply) else None
+        """What the call cost: requests that were sent, tokens of the answer that counts."""
         return CallUsage(
             attempts=sum(result.sent for result in results),
-            prompt_tokens=reply.prompt_tokens if reply else 0,
-            completion_tokens=reply.completion_tokens if reply else 0,
-            cached_tokens=reply.cached_tokens if reply else 0,
-            cost_usd=self._costs.cost_usd(reply) if reply else None,
+            prompt_tokens=outcome.prompt_tokens,
+            completion_tokens=outcome.completion_tokens,
+            cached_tokens=outcome.cached_tokens,
+            cost_usd=self._cost_usd(outcome),
         )
+
+    def _cost_usd(self, outcome: Reply | Fault) -> float | None:
+        """The online price less the provider's discount; an error without tokens is free."""
+        model = outcome.model if isinstance(outcome, Reply) else None
+        price = self._costs.price(model)
+        online = self._costs.cost_usd(
+            model, outcome.prompt_tokens, outcome.cached_tokens, outcome.completion_tokens
+        )
+        if price is not None and online is not None:
+            return online * float(1 - (price.batch_discount or 0))
+        return 0.0 if isinstance(outcome, Fault) and not outcome.prompt_tokens else None
 
 
 def add_up(parts: Iterable[Counter[str]]) -> Counter[str]:

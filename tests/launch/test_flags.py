@@ -1,11 +1,12 @@
 """Command-line flags: made from settings, checked by name."""
 
 import argparse
+import os
 from collections.abc import Sequence
 
 import pytest
 
-from launch.beam_flags import beam_options
+from launch.beam_flags import beam_options, local_processes
 from launch.flags import add_flags, flag_names, refuse_unknown, settings_from
 from launch.main import main
 from pipeline.settings import ScoreFlags
@@ -106,3 +107,12 @@ def test_wrong_usage_ends_with_status_2(
     """The message names the thing and the remedy, without a traceback."""
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+
+
+def test_processes_of_a_local_run() -> None:
+    """One, unless several are asked for: budgets and rates are divided among them."""
+    several = ["--direct_running_mode=multi_processing"]
+    assert local_processes(beam_options([], [])) == 1
+    assert local_processes(beam_options(["--direct_num_workers=3"], [])) == 1
+    assert local_processes(beam_options([*several, "--direct_num_workers=3"], [])) == 3
+    assert local_processes(beam_options([*several, "--direct_num_workers=0"], [])) == os.cpu_count()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipeline.cache import with_cache
-from pipeline.run import check_rates
+from pipeline.run import check_shares
 from pipeline.settings import ScoreFlags, VerifierFlags
 from schemas.errors import UsageError
 from tests.pipeline.test_run import RECORD, run, write
@@ -65,12 +65,12 @@ def test_going_without_a_cache_is_warned_of(caplog: pytest.LogCaptureFixture) ->
 def test_figures_per_minute_need_to_know_who_shares_them() -> None:
     """On other machines only; each process gets its part."""
     rate = flags(requests_per_minute=600)
-    check_rates(rate, local=True)
-    check_rates(flags(), local=False)
+    check_shares(rate, local=True)
+    check_shares(flags(), local=False)
     with pytest.raises(UsageError, match="--verifier_processes"):
-        check_rates(rate, local=False)
+        check_shares(rate, local=False)
     shared = flags(requests_per_minute=600, tokens_per_minute=900, verifier_processes=3)
-    check_rates(shared, local=False)
+    check_shares(shared, local=False)
     settings = shared.verifier_settings()
     assert settings.share_of(settings.requests_per_minute) == 200
     assert rate.verifier_settings().share_of(600) == 600

@@ -105,22 +105,25 @@ def test_usage_adds_up() -> None:
     without a call came from the cache."""
     usages = (
         CallUsage(2, 100, 10, 50, 0.5, 900.0),
-        CallUsage(1, 100, 20, 0, None, 1500.0),
+        CallUsage(1, 100, 20, 0, 0.125, 1500.0),
         CallUsage(1, 100, 30, 0, 0.25, 700.0),
-        CallUsage(3, 0, 0, 0, None, None),
-        CallUsage(),
+        CallUsage(3, 0, 0, 0, 0.0, None),
+        CallUsage(cost_usd=0.0),
     )
     given = [replace(v, usage=u) for v, u in zip(verdicts(AB, {}), usages, strict=True)]
     given[3] = replace(given[3], status=VerdictStatus.FAILED, reason=R.TIMEOUT)
-    assert total_usage(given) == Usage(7, 300, 60, 50, 0.75, 1500.0, from_cache=1)
+    assert total_usage(given) == Usage(7, 300, 60, 50, 0.875, 1500.0, from_cache=1)
     placed = place("r", FACTS, given, RULES)
     assert isinstance(placed, Placement)
     assert placed.usage == total_usage(given)
 
 
 def test_usage_without_prices_or_calls() -> None:
-    """An unknown cost is null, not 0; so is the latency of no call."""
+    """An unknown cost is null, not 0, also where others are known; so is the latency of no call."""
     assert total_usage([]) == Usage(0, 0, 0, 0, None, None)
+    one_unknown = [*[CallUsage(1, 9, 9, 0, 0.5)] * 4, CallUsage(1, 9, 9)]
+    mixed = [replace(v, usage=u) for v, u in zip(verdicts(AB, {}), one_unknown, strict=True)]
+    assert total_usage(mixed).cost_usd is None
     placed = place("r", FACTS, [replace(v, usage=CallUsage(4)) for v in failed(*[R.AUTH] * 5)], RULES)  # fmt: skip
     assert isinstance(placed, Unscorable)
     assert placed.attempts == 20

@@ -33,7 +33,11 @@ REPLIES = st.builds(
     cached_tokens=COUNTS,
 )
 FINITE = st.none() | st.floats(0, 1e6)
-FAULT_FIELDS: dict[str, Any] = {**dict.fromkeys(signature(Fault).parameters, ...), "wait": FINITE}
+FAULT_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(signature(Fault).parameters, ...),
+    "wait": FINITE,
+    **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), COUNTS),
+}
 FAULTS = st.builds(Fault, **FAULT_FIELDS)
 ENTRIES = st.builds(
     Entry, outcome=REPLIES | FAULTS, arrived_at=st.datetimes(timezones=st.just(UTC))
