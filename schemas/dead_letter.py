@@ -1,6 +1,7 @@
 """The dead letter: a record that could not be scored, with all that is needed to try again."""
 
 import base64
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +15,8 @@ from schemas.errors import RecordError
 from schemas.reasons import FailureReason
 from schemas.record import Record, clean, invalid, record_values
 from schemas.row import Row
+
+_log = logging.getLogger(__name__)
 
 
 class Stage(StrEnum):
@@ -69,6 +72,13 @@ def lost_record(
         payload=dump_json(values).encode("utf-8", "surrogatepass"),
         attempts=attempts,
     )
+
+
+def broken_record(record: Record, error: BaseException) -> DeadLetter:
+    """The dead letter of a record that met a fault of ours, which is logged with its traceback."""
+    _log.error("record %s failed unexpectedly", record.id, exc_info=error)
+    message = f"internal error, please report it: {type(error).__name__}: {error}"
+    return lost_record(record, FailureReason.INVALID_RECORD, message)
 
 
 def lost_row(row: Row, error: RecordError, source: str | None = None) -> DeadLetter:

@@ -12,7 +12,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.pvalue import TaggedOutput
 from apache_beam.transforms.window import WindowedValue
 
-from schemas.dead_letter import DeadLetter, lost_record
+from schemas.dead_letter import DeadLetter, broken_record, lost_record
 from schemas.errors import RecordError, RunStoppedError
 from schemas.policy import Policy
 from schemas.reasons import FailureReason
@@ -138,7 +138,7 @@ class Verify(beam.DoFn):
         except RecordError as error:
             return lost_record(record, error.reason, error.message)
         except Exception as error:  # noqa: BLE001 - one record must not fail its neighbours
-            return _unexpected(record, error)
+            return broken_record(record, error)
 
     def _warn_of_self_judgement(self, record: Record) -> None:
         if not self._warned and record.generator == self._verifier.model:
@@ -170,7 +170,7 @@ class Verify(beam.DoFn):
         if isinstance(result, RunStoppedError):
             raise result
         if isinstance(result, BaseException):
-            return _emit(_unexpected(finished.record, result), finished.window)
+            return _emit(broken_record(finished.record, result), finished.window)
         self._metrics.count(result)
         self._metrics.throttled(self._verifier.take_throttled())
         return _emit(result, finished.window)
@@ -188,12 +188,6 @@ class Verify(beam.DoFn):
 def _emit(result: Verified | DeadLetter, window: WindowedValue) -> WindowedValue | TaggedOutput:
     value = window.with_value(result)
     return TaggedOutput(DEAD_LETTERS, value) if isinstance(result, DeadLetter) else value
-
-
-def _unexpected(record: Record, error: BaseException) -> DeadLetter:
-    _log.error("record %s failed unexpectedly", record.id, exc_info=error)
-    message = f"internal error, please report it: {type(error).__name__}: {error}"
-    return lost_record(record, FailureReason.INVALID_RECORD, message)
 
 
 class _Metrics:

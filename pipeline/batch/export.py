@@ -16,7 +16,7 @@ from pipeline.batch.settings import ExportBatchFlags
 from pipeline.batch.shards import MEGABYTE, Limits, ShardFiles, clear, publish
 from pipeline.inputs import read_source, read_templates
 from pipeline.outputs import DEAD_LETTER
-from schemas.dead_letter import DeadLetter, lost_record
+from schemas.dead_letter import DeadLetter, broken_record, lost_record
 from schemas.errors import RecordError, UsageError
 from schemas.reasons import FailureReason
 from schemas.record import Record
@@ -185,8 +185,7 @@ class WriteShards(beam.DoFn):
         except RecordError as error:
             return lost_record(record, error.reason, error.message)
         except Exception as error:  # noqa: BLE001 - one record must not fail its neighbours
-            _log.error("record %s failed unexpectedly", record.id, exc_info=error)
-            return lost_record(record, FailureReason.INVALID_RECORD, internal_error(error))
+            return broken_record(record, error)
         return bodies
 
     def _check_size(self, bodies: Sequence[Body]) -> None:
@@ -197,8 +196,3 @@ class WriteShards(beam.DoFn):
                 f"its {len(bodies)} requests of {size / MEGABYTE:.1f} MB fit into no file: the "
                 f"limits are {self._limits.requests} and {self._limits.bytes / MEGABYTE:g} MB",
             )
-
-
-def internal_error(error: Exception) -> str:
-    """What the dead letter of a record says that hit a fault of ours."""
-    return f"internal error, please report it: {type(error).__name__}: {error}"

@@ -11,7 +11,6 @@ from apache_beam.pvalue import AsSingleton, TaggedOutput
 
 import storage
 from pipeline.batch.dead_letters import read_dead_letter
-from pipeline.batch.export import internal_error
 from pipeline.batch.info import BatchInfo, read_info
 from pipeline.batch.replies import (
     NO_RESULT,
@@ -35,8 +34,8 @@ from pipeline.outputs import (
 )
 from pipeline.prices import read_prices
 from schemas.arrow_scored import OutputShape
-from schemas.dead_letter import DeadLetter, lost_record
-from schemas.reasons import FailureReason, Route
+from schemas.dead_letter import DeadLetter, broken_record
+from schemas.reasons import Route
 from scoring.routing import RoutingRules
 from transforms.plan import check_clashes
 from transforms.read import DEAD_LETTERS
@@ -178,5 +177,4 @@ class ReadShards(beam.DoFn):
         try:
             return self._verdicts.verified(*read)
         except Exception as error:  # noqa: BLE001 - one record must not fail its neighbours
-            _log.error("record %s failed unexpectedly", read[0].id, exc_info=error)
-            return lost_record(read[0], FailureReason.INVALID_RECORD, internal_error(error))
+            return broken_record(read[0], error)
