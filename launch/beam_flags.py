@@ -35,6 +35,11 @@ def local_processes(options: PipelineOptions) -> int:
     return int(direct.direct_num_workers) or os.cpu_count() or 1
 
 
+def is_dataflow(runner: str) -> bool:
+    """Whether the workers are Dataflow's; Beam takes the name in several spellings."""
+    return runner.lower().endswith(("dataflow", "dataflowrunner"))
+
+
 def _beam_flags() -> set[str]:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for options in _subclasses(PipelineOptions):

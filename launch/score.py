@@ -53,7 +53,7 @@ def score(
     import apache_beam as beam
     from apache_beam.options.pipeline_options import StandardOptions
 
-    from launch.beam_flags import IN_PROCESS, LOCAL, beam_options, local_processes
+    from launch.beam_flags import IN_PROCESS, LOCAL, beam_options, is_dataflow, local_processes
     from launch.local import log_to_stderr, run_watched
     from pipeline.outputs import RUN_FILE
     from pipeline.run import build, prepare_run
@@ -63,7 +63,7 @@ def score(
     runner = options.view_as(StandardOptions).runner
     if runner in LOCAL and flags.verifier_processes is None:
         flags = flags.model_copy(update={"verifier_processes": local_processes(options)})
-    prepared = prepare_run(flags, local=runner in LOCAL)
+    prepared = prepare_run(flags, local=runner in LOCAL, dataflow=is_dataflow(runner))
 
     def work() -> None:
         pipeline = beam.Pipeline(options=options)

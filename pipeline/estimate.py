@@ -23,8 +23,9 @@ from schemas.verdict import ReplyKind
 from scoring.prompt import DataBlock, PromptLayout, data_content, question, system_text
 from scoring.templates import Template, TemplateSet
 from transforms.plan import plan_input
-from verifier.endpoint import EMBEDDED, parse_endpoint
-from verifier.prices import Found, provider_of
+from verifier.endpoint import EMBEDDED
+from verifier.prices import Found
+from verifier.providers import provider_of
 from verifier.record_verifier import prepare
 from verifier.request import RequestWriter, first_dialect
 from verifier.settings import VerifierSettings
@@ -127,8 +128,8 @@ def estimate_run(flags: EstimateFlags) -> Estimate:
     Raises UsageError for what a run would refuse of the input, the templates and the prices.
     """
     settings = flags.verifier_settings()
-    model = parse_endpoint(flags.verifier, flags.api_key_env).model
-    provider = provider_of(flags.verifier)
+    model = settings.endpoint.model
+    provider = provider_of(settings.target)
     templates, prices = read_templates(flags.templates), read_prices(flags.prices)
     plan = plan_input(flags.input, read_source(flags), flags.input_format)
     estimate = Estimate(model, prices.find(provider, model))
@@ -240,7 +241,7 @@ def reply_tokens(template: Template, fields: int) -> int:
 
 
 def _url(settings: VerifierSettings) -> str:
-    return parse_endpoint(settings.target, settings.api_key_env).url
+    return settings.endpoint.url
 
 
 def _digest(data: DataBlock) -> bytes:

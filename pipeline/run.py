@@ -7,6 +7,7 @@ import apache_beam as beam
 
 from pipeline.cache import with_cache
 from pipeline.inputs import read_rules, read_source, read_templates
+from pipeline.keys import check_key
 from pipeline.outputs import check_output, flat_fields, settings_of, summarise, write_placed
 from pipeline.prices import read_prices
 from pipeline.settings import ScoreFlags, VerifierFlags
@@ -20,8 +21,9 @@ from scoring.templates import TemplateSet
 from transforms.composite import VerifyScoreRoute
 from transforms.plan import check_clashes, plan_input
 from transforms.read import DEAD_LETTERS, ReadRecords
-from verifier.endpoint import EMBEDDED, parse_endpoint
-from verifier.prices import Prices, provider_of
+from verifier.endpoint import EMBEDDED
+from verifier.prices import Prices
+from verifier.providers import provider_of
 from verifier.settings import VerifierSettings
 
 
@@ -42,7 +44,7 @@ class Run:
         return settings_of(self.flags, version, self.templates, self.rules)
 
 
-def prepare_run(flags: ScoreFlags, *, local: bool = True) -> Run:
+def prepare_run(flags: ScoreFlags, *, local: bool = True, dataflow: bool = False) -> Run:
     """Read what the settings name, and check it. `local`: all workers are on this machine.
 
     Raises UsageError with the remedy.
@@ -50,10 +52,10 @@ def prepare_run(flags: ScoreFlags, *, local: bool = True) -> Run:
     flags = with_cache(flags, flags.output, local=local)
     check_shares(flags, local=local)
     prices = read_prices(flags.prices)
-    endpoint = parse_endpoint(flags.verifier, flags.api_key_env)
-    check_budget(flags, prices, endpoint.model)
     verifier = flags.verifier_settings(prices)
-    endpoint.headers()
+    endpoint = verifier.endpoint
+    check_budget(flags, prices, endpoint.model)
+    check_key(endpoint.key, local=local, dataflow=dataflow, in_image=flags.key_in_image)
     templates, source = read_templates(flags.templates), read_source(flags)
     plan = plan_input(flags.input, source, flags.input_format)
     shape = OutputShape(

@@ -33,17 +33,33 @@ class VerifierFlags(BaseModel):
     verifier: Annotated[
         str,
         Field(
-            description="the LLM that judges: openai:MODEL, a chat-completions base URL with the "
-            "model after a # (http://host:8000/v1#model), or embedded (literal evidence, no LLM)"
+            description="the LLM that judges: openai:MODEL, azure:DEPLOYMENT, gemini:MODEL, "
+            "vertex:MODEL, ollama:MODEL, vllm:MODEL, a chat-completions base URL with the model "
+            "after a # (http://host:8000/v1#model), or embedded (literal evidence, no LLM); see "
+            "docs/providers.md"
         ),
     ]
     api_key_env: Annotated[
         str | None,
         Field(
-            description="name of the environment variable that holds the API key "
-            "(openai: OPENAI_API_KEY unless set; base URLs: no key unless set)"
+            description="name of the environment variable that holds the API key (unless set: "
+            "OPENAI_API_KEY, AZURE_OPENAI_API_KEY, GEMINI_API_KEY; for others none)"
         ),
     ] = None
+    api_key_secret: Annotated[
+        str | None,
+        Field(
+            description="resource name of the API key in Secret Manager, like "
+            "projects/P/secrets/S/versions/latest; workers read it, and again when it changes"
+        ),
+    ] = None
+    key_in_image: Annotated[
+        bool,
+        Field(
+            description="the image of the workers sets the variable of the API key: needed on "
+            "Dataflow without --api_key_secret"
+        ),
+    ] = False
     templates: Annotated[
         str | None,
         Field(description="folder of *.yaml templates that replace, extend or disable the five"),

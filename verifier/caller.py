@@ -15,13 +15,16 @@ from verifier.endpoint_state import EndpointState
 from verifier.engine import Engine
 from verifier.fault import Action, Fault
 from verifier.patience import Patience
-from verifier.prices import CallCosts, builtin_prices, provider_of
+from verifier.prices import CallCosts, builtin_prices
+from verifier.providers import provider_of
 from verifier.request import Dialect, first_dialect
 from verifier.settings import VerifierSettings
 from verifier.shared_replies import SharedReplies
 
 FORBIDDEN_RECORDS = 3
 """A 403 stops the run after this many records in a row: some providers answer it to one."""
+
+UNAUTHORIZED = 401
 
 LEAST_LEFT = 0.05
 """A retry is not begun with less than this share of the call's time left."""
@@ -45,7 +48,7 @@ def without_secret(text: str, secret: str) -> str:
 class Caller:
     """Sends chat completions to one endpoint. For the engine's loop only, but for making it.
 
-    Raises UsageError when the API key is missing.
+    Raises UsageError when the API key is missing, KeyUnavailableError when it may come later.
     """
 
     def __init__(self, engine: Engine, endpoint: Endpoint, settings: VerifierSettings) -> None:
@@ -54,7 +57,6 @@ class Caller:
         self._settings = settings
         self._rng = random.Random()  # noqa: S311 - jitter
         self._url = URL(endpoint.url)
-        self._headers = endpoint.headers()
         self._first = first_dialect(self._url.host, settings.prompt_layout)
         # For connecting alone: the engine itself watches the answers.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout)
@@ -64,6 +66,7 @@ class Caller:
         self.loop = engine.loop
         self.shared = SharedReplies.of(engine, endpoint.url, settings)
         self.state: EndpointState = engine.state(endpoint, settings)
+        self.state.credential.load()
         self.patience = self.state.patience.setdefault(
             endpoint.model, Patience(hedged=settings.hedge)
         )
@@ -76,21 +79,30 @@ class Caller:
     def check(self, now: float) -> None:
         """Raise RunStoppedError when latched; a probe is sent with the key read again."""
         if self.state.check(now):
-            self._headers = self._endpoint.headers()
+            self.state.credential.expire()
 
     def attempt_seconds(self, spent: float) -> float:
         """How long an attempt of a call may take that has spent `spent` seconds."""
         return min(self._settings.attempt_timeout, self._settings.call_timeout - spent)
 
     async def post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """One request: status, headers and body of the answer.
+        """One request: status, headers and body of the answer. With a key that is out of date it is
+        sent once more, with the new one.
 
         Raises TimeoutError when no connection is made in time, ClientError and OSError.
         """
+        credential = self.state.credential
+        key = await credential.value()
+        answer = await self._send(body, key)
+        if answer[0] == UNAUTHORIZED and await credential.renewed(key):
+            return await self._send(body, await credential.value())
+        return answer
+
+    async def _send(self, body: bytes, key: str | None) -> tuple[int, Mapping[str, str], bytes]:
         response = await self._engine.session.post(
             self._url,
             data=body,
-            headers=self._headers,
+            headers=self._endpoint.headers(key),
             allow_redirects=False,
             timeout=self._timeout,
         )
@@ -121,7 +133,9 @@ class Caller:
 
     def without_key(self, fault: Fault) -> Fault:
         """The fault without the API key, should the server have quoted it."""
-        detail = without_secret(fault.detail, self._endpoint.key_in(self._headers))
+        detail = fault.detail
+        for secret in self.state.credential.secrets:
+            detail = without_secret(detail, secret)
         return fault if detail == fault.detail else replace(fault, detail=detail)
 
     def fatal(self, fault: Fault, record_id: str) -> str | None:

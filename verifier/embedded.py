@@ -65,7 +65,7 @@ def embedded_endpoint() -> Endpoint:
             server = LocalServer(answer, model=LITERAL_EVIDENCE)
             server.start()
             _servers[os.getpid()] = server
-    return Endpoint(f"{server.base_url}/chat/completions", LITERAL_EVIDENCE, None)
+    return Endpoint(f"{server.base_url}/chat/completions", LITERAL_EVIDENCE)
 
 
 _servers: dict[int, LocalServer] = {}

@@ -1,129 +1,164 @@
 """Which chat-completions endpoint `--verifier` names."""
 
-import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import SplitResult, parse_qsl, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from schemas.errors import UsageError
 from scoring.routing import LITERAL_EVIDENCE
+from verifier.key_source import KeyKind, KeySource, google_tokens, variable
+from verifier.providers import (
+    AUTHORIZATION,
+    AZURE,
+    VERTEX,
+    Provider,
+    Target,
+    split_target,
+    vertex_base,
+)
 
 EMBEDDED = "embedded"
-OPENAI_URL = "https://api.openai.com/v1"
-OPENAI_KEY_ENV = "OPENAI_API_KEY"
-EXAMPLES = "embedded, openai:gpt-4.1-mini or http://host:8000/v1#model"
+EXAMPLES = (
+    "embedded, openai:gpt-4.1-mini, azure:, gemini:, vertex:, ollama: or vllm: with a model, "
+    "or http://host:8000/v1#model; see docs/providers.md"
+)
 _PATH = "/chat/completions"
-_AZURE = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 _API_VERSION = "api-version"
+_UNDATED = {"latest", "preview", "v1"}
+"""Versions of Azure's undated API, which names the deployment in the body alone."""
 _KEY_PARAMETERS = {
     "access_token", "api-key", "api_key", "apikey", "key", "subscription-key", "token",
 }  # fmt: skip
-
-_KEY, _BEARER, _AZURE_KEY = "Authorization", "Bearer ", "api-key"
+_DEPLOYMENT = re.compile(r"/deployments/([^/]+)")
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A chat-completions URL, the model to ask there, and the name of the key's variable.
+    """A chat-completions URL, the model to ask there, and where the key comes from.
 
     `url` is empty for the embedded verifier, whose port is known only once it runs.
     """
 
     url: str
     model: str
-    api_key_env: str | None
+    key: KeySource | None = None
+    key_header: str = AUTHORIZATION
 
     @property
     def embedded(self) -> bool:
         """Whether this is the verifier without an LLM inside the process."""
         return not self.url
 
-    def headers(self) -> dict[str, str]:
-        """The request headers, the key read from the environment now.
-
-        Raises UsageError when the variable is not set, or holds what no header can carry.
-        """
+    def headers(self, key: str | None) -> Mapping[str, str]:
+        """The request headers with a key."""
         headers = {"Content-Type": "application/json"}
-        if self.api_key_env is None:
+        if key is None:
             return headers
-        key = os.environ.get(self.api_key_env, "").strip()
-        if not key:
-            raise UsageError(
-                f"the environment variable {self.api_key_env} is not set: put the verifier's "
-                "API key there, or name another with --api_key_env"
-            )
-        if not (key.isascii() and key.isprintable()):
-            raise UsageError(
-                f"the environment variable {self.api_key_env} holds a line break or another "
-                "character that no API key has: copy the key again"
-            )
-        if _is_azure(urlsplit(self.url).hostname):
-            return headers | {_AZURE_KEY: key}
-        return headers | {_KEY: f"{_BEARER}{key}"}
-
-    @staticmethod
-    def key_in(headers: Mapping[str, str]) -> str:
-        """The API key in what `headers` gave, empty when there is none."""
-        return headers.get(_AZURE_KEY) or headers.get(_KEY, "").removeprefix(_BEARER)
+        bearer = self.key_header == AUTHORIZATION
+        return headers | {self.key_header: f"Bearer {key}" if bearer else key}
 
 
-def parse_endpoint(target: str, api_key_env: str | None = None) -> Endpoint:
-    """The endpoint that `--verifier TARGET` names. Raises UsageError.
+def parse_endpoint(target: str, key: KeySource | None = None) -> Endpoint:
+    """The endpoint that `--verifier TARGET` names; `key` comes before the provider's usual one.
 
     A URL is taken up to its base path or in full; the query stays. A bare host means `/v1`, on
-    Azure `/openai/v1`.
+    Azure `/openai/v1`, or its deployment with a dated version. Raises UsageError.
     """
     target = target.strip()
     if target == EMBEDDED:
-        return Endpoint("", LITERAL_EVIDENCE, None)
-    if target.startswith("openai:"):
-        model = target.removeprefix("openai:")
-        if not model:
-            raise UsageError(f"--verifier {target} names no model, like openai:gpt-4.1-mini")
-        return Endpoint(OPENAI_URL + _PATH, model, api_key_env or OPENAI_KEY_ENV)
-    if target.lower().startswith(("http://", "https://")):
-        return _from_url(target, api_key_env)
-    raise UsageError(f"--verifier {target!r} is not understood; use {EXAMPLES}")
+        return Endpoint("", LITERAL_EVIDENCE)
+    parts = split_target(target)
+    if parts is None:
+        shown = f" {target!r}" if "@" not in target else ""
+        raise UsageError(f"--verifier{shown} is not understood; use {EXAMPLES}")
+    if parts.url:
+        plain = parts.url == target
+        return _from_url(parts, key if plain else key or _usual_key(parts.provider))
+    return _hosted(target, parts, key)
 
 
-def _from_url(target: str, api_key_env: str | None) -> Endpoint:
-    parts = _split(target)
-    names = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-    if parts.username or parts.password or names & _KEY_PARAMETERS:
-        raise UsageError("--verifier: a URL with credentials in it is refused; use --api_key_env")
-    if not parts.hostname:
-        raise UsageError(f"--verifier {target}: the URL has no host")
-    if not parts.fragment:
-        raise UsageError(f"--verifier {target}: name the model after a #, like {target}#my-model")
-    path = _join(parts.path, _is_azure(parts.hostname))
-    if _is_azure(parts.hostname) and "/deployments/" in path and _API_VERSION not in names:
+def _hosted(target: str, parts: Target, key: KeySource | None) -> Endpoint:
+    """The endpoint of a provider that is known by name alone."""
+    provider = parts.provider
+    if provider is None or not parts.model:
+        example = "" if provider is None else f", like {provider.example}"
+        raise UsageError(f"--verifier {target} names no model{example}")
+    base, model = provider.url, parts.model
+    if provider is VERTEX:
+        base, model = vertex_base(model)
+    if not base:
+        raise UsageError(f"--verifier {target} names no URL; use {provider.example}")
+    return Endpoint(base + _PATH, model, key or _usual_key(provider), provider.key_header)
+
+
+def _usual_key(provider: Provider | None) -> KeySource | None:
+    if provider is None:
+        return None
+    if provider.google:
+        return google_tokens()
+    return variable(provider.key_env) if provider.key_env else None
+
+
+def _from_url(target: Target, key: KeySource | None) -> Endpoint:
+    parts = _split(target.url)
+    query = {name.lower(): value for name, value in parse_qsl(parts.query, keep_blank_values=True)}
+    if parts.username or parts.password or query.keys() & _KEY_PARAMETERS:
         raise UsageError(
-            f"--verifier {target}: a deployment on Azure needs a version; "
+            "--verifier: a URL with credentials in it is refused; use --api_key_env or "
+            "--api_key_secret"
+        )
+    if not parts.hostname:
+        raise UsageError(f"--verifier {target.url}: the URL has no host")
+    azure = target.provider is AZURE
+    deployment = _DEPLOYMENT.search(parts.path) if azure else None
+    model = parts.fragment or (unquote(deployment[1]) if deployment else "")
+    if not model:
+        raise UsageError(
+            f"--verifier {target.url}: name the model after a #, like {target.url}#my-model"
+        )
+    if deployment and _API_VERSION not in query:
+        raise UsageError(
+            f"--verifier {target.url}: a deployment on Azure needs a version; "
             f"add ?{_API_VERSION}=2024-10-21 before the #"
         )
-    return Endpoint(
-        urlunsplit((parts.scheme, parts.netloc, path, parts.query, "")), parts.fragment, api_key_env
-    )
+    if key is not None and key.kind is KeyKind.GOOGLE and not _is_safe(parts):
+        raise UsageError(
+            f"--verifier {target.url}: Google's tokens are sent over https only; name another key "
+            "with --api_key_env"
+        )
+    path = _join(_azure_path(parts.path, query, model) if azure else parts.path)
+    url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    header = AUTHORIZATION if target.provider is None else target.provider.key_header
+    return Endpoint(url, model, key, header)
 
 
-def _is_azure(host: str | None) -> bool:
-    return (host or "").endswith(_AZURE)
+def _is_safe(parts: SplitResult) -> bool:
+    return parts.scheme == "https" or parts.hostname in _LOOPBACK
 
 
-def _split(target: str) -> SplitResult:
+def _split(url: str) -> SplitResult:
     """The parts of a URL; one that cannot be parsed may hold credentials and is not repeated."""
     try:
-        parts = urlsplit(target)
+        parts = urlsplit(url)
         _ = parts.port
     except ValueError:
         raise UsageError(f"--verifier: this is no valid URL; use one like {EXAMPLES}") from None
     return parts
 
 
-def _join(path: str, azure: bool) -> str:
-    """The path of chat completions below a base path, which is not joined to it twice."""
+def _azure_path(path: str, query: Mapping[str, str], deployment: str) -> str:
+    """The base path on Azure: a resource's URL alone means the undated API, unless dated."""
     path = path.rstrip("/")
-    if azure and path in {"", "/openai"}:
-        path = "/openai/v1"
-    path = path or "/v1"
+    if path not in {"", "/openai"}:
+        return path
+    if query.get(_API_VERSION, "v1") in _UNDATED:
+        return "/openai/v1"
+    return f"/openai/deployments/{quote(deployment, safe='')}"
+
+
+def _join(path: str) -> str:
+    """The path of chat completions below a base path, which is not joined to it twice."""
+    path = path.rstrip("/") or "/v1"
     return path if path.endswith(_PATH) else path + _PATH

@@ -9,7 +9,9 @@ from schemas.reasons import FailureReason
 from verifier.answer import Reply
 from verifier.breaker import Breaker
 from verifier.concurrency import Concurrency
+from verifier.credential import Credential
 from verifier.fault import Action, Fault
+from verifier.key_source import KeySource
 from verifier.patience import MOST_HEDGES, Patience
 from verifier.places import Gate, Places
 from verifier.pool import Pool
@@ -43,8 +45,9 @@ class EndpointState:
     wait on the loop.
     """
 
-    def __init__(self, url: str, settings: VerifierSettings) -> None:
+    def __init__(self, url: str, settings: VerifierSettings, key: KeySource | None = None) -> None:
         self._url = url
+        self.credential = Credential(key)
         self.concurrency = Concurrency(settings.max_concurrency)
         self.breaker = Breaker(random.Random())  # noqa: S311 - jitter
         self.pool = Pool(settings.max_concurrency, self)

@@ -20,6 +20,7 @@ from verifier.cache.opening import open_store
 from verifier.cache.store import ReplyStore
 from verifier.endpoint import Endpoint
 from verifier.endpoint_state import Counters, EndpointState
+from verifier.key_source import KeySource
 from verifier.mailbox import Mailbox
 from verifier.record_run import RecordRun
 from verifier.settings import VerifierSettings
@@ -33,7 +34,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self._states: dict[tuple[str, str | None], EndpointState] = {}
+        self._states: dict[tuple[str, KeySource | None], EndpointState] = {}
         self._states_lock = threading.Lock()
         self._budgets: dict[str, Budget] = {}
         self._stopped: str | None = None
@@ -67,11 +68,11 @@ class Engine:
 
     def state(self, endpoint: Endpoint, settings: VerifierSettings) -> EndpointState:
         """The shared state of an endpoint, its limits tightened to `settings`."""
-        key = (endpoint.url, endpoint.api_key_env)
+        key = (endpoint.url, endpoint.key)
         with self._states_lock:
             state = self._states.get(key)
             if state is None:
-                state = self._states[key] = EndpointState(endpoint.url, settings)
+                state = self._states[key] = EndpointState(endpoint.url, settings, endpoint.key)
             else:
                 state.tighten(settings)
             return state

@@ -10,7 +10,6 @@ from decimal import Decimal
 from functools import lru_cache
 from importlib import resources
 from typing import Annotated, Any, NamedTuple
-from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -22,17 +21,6 @@ LIKE = "{prompt: 0.40, cached_prompt: 0.10, completion: 1.60, batch_discount: 0.
 
 Usd = Annotated[Decimal, Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[Decimal, Field(ge=0, le=1, allow_inf_nan=False)]
-
-_HOSTS = {
-    "api.openai.com": "openai",
-    "generativelanguage.googleapis.com": "gemini",
-    "aiplatform.googleapis.com": "vertex",
-    "openai.azure.com": "azure",
-    "cognitiveservices.azure.com": "azure",
-    "services.ai.azure.com": "azure",
-}
-_REGIONAL = {"vertex", "azure"}
-"""Providers whose hosts have a region or a resource in front."""
 
 _BYTES_A_TOKEN, _COMPLETION_TOKENS, _LEARNS = 4, 200, 0.1
 """What a call is taken to need until others tell, and how fast it is learned from them."""
@@ -171,26 +159,6 @@ class CallCosts:
     def _guess_usd(self, size: int) -> float:
         price = self.price()
         return 0.0 if price is None else price.usd(size // _BYTES_A_TOKEN, 0, _COMPLETION_TOKENS)
-
-
-def provider_of(target: str) -> str | None:
-    """The provider that `--verifier TARGET` names, in keys of price tables.
-
-    None for a URL that is no known provider's: what runs there has no list price.
-    """
-    target = target.strip()
-    if "://" not in target:
-        name, colon, _ = target.partition(":")
-        return name.lower() if colon else None
-    try:
-        host = urlsplit(target).hostname or ""
-    except ValueError:
-        return None
-    for suffix, provider in _HOSTS.items():
-        regional = provider in _REGIONAL and host.endswith((f".{suffix}", f"-{suffix}"))
-        if host == suffix or regional:
-            return provider
-    return None
 
 
 @lru_cache(maxsize=1)

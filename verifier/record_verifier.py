@@ -14,7 +14,6 @@ from scoring.templates import Template, TemplateSet
 from verifier.call import Call, MakeBody
 from verifier.caller import Caller
 from verifier.embedded import embedded_endpoint
-from verifier.endpoint import parse_endpoint
 from verifier.engine import Engine
 from verifier.record_run import RecordRun
 from verifier.request import DataMessage, RequestWriter
@@ -61,7 +60,7 @@ class RecordVerifier:
         templates: TemplateSet,
         policy: Policy | None = None,
     ) -> None:
-        endpoint = parse_endpoint(settings.target, settings.api_key_env)
+        endpoint = settings.endpoint
         if endpoint.embedded:
             endpoint = embedded_endpoint()
         self._engine = engine

@@ -1,14 +1,18 @@
 """How verifiers are called: validated once, frozen, picklable, without a secret in it."""
 
+import os
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from scoring.prompt import PromptLayout
 from verifier.budget import BudgetLimits
+from verifier.endpoint import Endpoint, parse_endpoint
+from verifier.key_source import chosen
 from verifier.prices import Prices
+from verifier.providers import resolve
 
 MAX_BYTES = 10_000_000_000
 """How large a cache file may get."""
@@ -47,6 +51,7 @@ class VerifierSettings(BaseModel):
 
     target: str
     api_key_env: str | None = None
+    api_key_secret: str | None = None
     max_concurrency: Count = 64
     max_records_in_flight: Count = 256
     connect_timeout: Seconds = 10.0
@@ -72,6 +77,17 @@ class VerifierSettings(BaseModel):
     max_fields_per_call: Count = 50
     keep_replies: KeepReplies = KeepReplies.NONE
 
+    @field_validator("target")
+    @classmethod
+    def _resolved(cls, target: str) -> str:
+        """Workers have another environment: what a target leaves to it is written out here."""
+        return resolve(target, os.environ)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The endpoint that is called. Raises UsageError."""
+        return parse_endpoint(self.target, chosen(self.api_key_env, self.api_key_secret))
+
     @model_validator(mode="after")
     def _nested(self) -> Self:
         if not self.attempt_timeout <= self.call_timeout <= self.record_timeout:
@@ -80,6 +96,7 @@ class VerifierSettings(BaseModel):
             )
         if self.prefix_lead and self.prompt_layout is not PromptLayout.SHARED_PREFIX:
             raise ValueError("prefix_lead needs prompt_layout shared_prefix")
+        chosen(self.api_key_env, self.api_key_secret)
         return self
 
     def share_of(self, per_minute: float | None) -> float | None:

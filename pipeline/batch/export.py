@@ -25,10 +25,9 @@ from transforms.plan import plan_input
 from transforms.read import DEAD_LETTERS, ReadRecords
 from transforms.write import WriteDeadLetters
 from verifier.batch_request import BatchForm, BatchRequests, Body, ReplyFormat
-from verifier.endpoint import parse_endpoint
 from verifier.record_verifier import prepare
 from verifier.request import first_dialect
-from verifier.settings import OnOff
+from verifier.settings import OnOff, VerifierSettings
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ def prepare_export(flags: ExportBatchFlags) -> Export:
 
 
 def _form(flags: ExportBatchFlags) -> BatchForm:
-    endpoint = parse_endpoint(flags.verifier)
+    endpoint = VerifierSettings(target=flags.verifier).endpoint
     if endpoint.embedded:
         raise UsageError(f"--verifier {flags.verifier} has no batch mode: use construct-beam score")
     layout = flags.prompt_layout

@@ -19,8 +19,9 @@ from verifier.answer import Reply
 from verifier.batch_request import BatchRequests
 from verifier.batch_result import MISSING, BatchResult
 from verifier.fault import Action, Fault
-from verifier.prices import CallCosts, Prices, provider_of
+from verifier.prices import CallCosts, Prices
 from verifier.prompt_cut import cut_prompt
+from verifier.providers import provider_of
 from verifier.record_verifier import Verified
 from verifier.settings import KeepReplies
 from verifier.verdicts import VerdictMaker

@@ -111,9 +111,10 @@ class Says:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request as it came; `number` counts from 1."""
+    """One request as it came; `number` counts from 1, `path` has the query with it."""
 
     number: int
+    path: str
     headers: Mapping[str, str]
     raw: bytes
     body: Mapping[str, Any]
@@ -144,13 +145,18 @@ class RawServer:
         self.url = ""
 
     @property
+    def root(self) -> str:
+        """The server's URL without a path."""
+        return self.url.removesuffix("/v1")
+
+    @property
     def target(self) -> str:
         """The `--verifier` for this server."""
         return f"{self.url}#{MODEL}"
 
     async def serve(self) -> web.AppRunner:
         app = web.Application(client_max_size=2**28)
-        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/{base:.*}chat/completions", self._chat)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.05)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -166,7 +172,8 @@ class RawServer:
             self.in_flight -= 1
 
     async def _answer(self, request: web.Request, raw: bytes) -> web.StreamResponse:
-        asked = Asked(len(self.asked) + 1, dict(request.headers), raw, orjson.loads(raw))
+        number, path = len(self.asked) + 1, request.path_qs
+        asked = Asked(number, path, dict(request.headers), raw, orjson.loads(raw))
         self.asked.append(asked)
         says = self.plan(asked) or says_good(asked.body)
         await asyncio.sleep(says.delay_s)

@@ -121,7 +121,7 @@ def test_one_server_a_process() -> None:
     """Asked twice it is the same, and it answers over HTTP as any other."""
     endpoint = embedded_endpoint()
     assert embedded_endpoint() == endpoint
-    assert (endpoint.model, endpoint.api_key_env) == (LITERAL_EVIDENCE, None)
+    assert (endpoint.model, endpoint.key) == (LITERAL_EVIDENCE, None)
     body = json.dumps({"model": "x", "messages": ours()}).encode()
     with urllib.request.urlopen(endpoint.url, body, timeout=10) as response:  # noqa: S310 - loopback
         completion = json.load(response)

@@ -9,6 +9,7 @@ from schemas.errors import UsageError
 from scoring.prompt import data_block, render
 from tests.support.builders import TEMPLATES, record
 from verifier.endpoint import parse_endpoint
+from verifier.key_source import KeySource, google_tokens, variable
 from verifier.request import Dialect, RequestWriter, Structure
 from verifier.settings import VerifierSettings
 
@@ -63,6 +64,37 @@ from verifier.settings import VerifierSettings
             "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/l/endpoints/openapi#m",
             "https://eu-aiplatform.googleapis.com/v1/projects/p/locations/l/endpoints/openapi/chat/completions",
         ),
+        (
+            "https://res.openai.azure.com?api-version=2024-10-21#m",
+            "https://res.openai.azure.com/openai/deployments/m/chat/completions?api-version=2024-10-21",
+        ),
+        (
+            "azure:https://res.openai.azure.com/openai?api-version=preview#m",
+            "https://res.openai.azure.com/openai/v1/chat/completions?api-version=preview",
+        ),
+        (
+            "azure:https://res.openai.azure.com/openai/deployments/m/chat/completions?api-version=2025-01-01-preview",
+            "https://res.openai.azure.com/openai/deployments/m/chat/completions?api-version=2025-01-01-preview",
+        ),
+        ("azure:https://gateway.example/llm#m", "https://gateway.example/llm/chat/completions"),
+        (
+            "gemini:m",
+            "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions",
+        ),
+        ("ollama:m", "http://localhost:11434/v1/chat/completions"),
+        ("Ollama: m", "http://localhost:11434/v1/chat/completions"),
+        ("ollama:http://gpu.example:11434#m", "http://gpu.example:11434/v1/chat/completions"),
+        ("vllm:m", "http://localhost:8000/v1/chat/completions"),
+        ("vllm:https://gpu.example/judge/v1#m", "https://gpu.example/judge/v1/chat/completions"),
+        ("openai:https://proxy.example/v1#m", "https://proxy.example/v1/chat/completions"),
+        (
+            "vertex:https://1.us-east1-2.prediction.vertexai.goog/v1/projects/2/locations/us-east1/endpoints/1#m",
+            "https://1.us-east1-2.prediction.vertexai.goog/v1/projects/2/locations/us-east1/endpoints/1/chat/completions",
+        ),
+        (
+            "vertex:p/us-central1#meta/m",
+            "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1/endpoints/openapi/chat/completions",
+        ),
         ("http://[::1]:8000/v1#m", "http://[::1]:8000/v1/chat/completions"),
         ("HTTP://host.example:8000#m", "http://host.example:8000/v1/chat/completions"),
         (" http://host.example/v1#m\n", "http://host.example/v1/chat/completions"),
@@ -73,14 +105,24 @@ from verifier.settings import VerifierSettings
 def test_urls_are_joined(target: str, url: str) -> None:
     """Base URLs in every form; a query stays, a full URL is not doubled, a bare host means /v1."""
     endpoint = parse_endpoint(target)
-    assert (endpoint.url, endpoint.model) == (url, "m")
+    assert (endpoint.url, endpoint.model.removeprefix("meta/")) == (url, "m")
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
         ("gpt-4.1-mini", "not understood; use embedded, openai:"),
-        ("openai:", "names no model"),
+        ("openai:", "names no model, like openai:"),
+        ("mistral:large", "not understood"),
+        ("ftp://user:secret@host.example/v1#m", "not understood"),
+        ("azure:judge", "names no URL; use azure:https://"),
+        ("vertex:gemini", "not understood; use vertex:my-project"),
+        ("vertex:p/l/x#m", "not understood"),
+        ("vertex:p/l#", "not understood"),
+        ("vertex:p/l.evil.example/#m", "not understood"),
+        ("gemini:https://user:secret@host.example/v1#m", "credentials"),
+        ("azure:https://host.example?api-key=secret#m", "credentials"),
+        ("ollama:http://host.example", "name the model after a #"),
         ("http://host.example/v1", "name the model after a #"),
         ("https://user:secret@host.example/v1#m", "credentials"),
         ("https://secret@host.example/v1#m", "credentials"),
@@ -103,70 +145,83 @@ def test_bad_targets_are_refused(target: str, message: str) -> None:
     """The error says what to write instead, and repeats no secret."""
     with pytest.raises(UsageError, match=message) as error:
         parse_endpoint(target)
-    assert "secret" not in str(error.value)
+    assert "secret" not in str(error.value).replace("--api_key_secret", "")
 
 
-def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the Authorization header holds it; a missing variable is named."""
-    endpoint = parse_endpoint("openai:m", "MY_KEY")
-    monkeypatch.delenv("MY_KEY", raising=False)
-    with pytest.raises(UsageError, match="MY_KEY is not set"):
-        endpoint.headers()
-    monkeypatch.setenv("MY_KEY", " sk-marker \n")
-    assert endpoint.headers()["Authorization"] == "Bearer sk-marker"
-    assert "sk-marker" not in repr(endpoint)
-    assert "Authorization" not in parse_endpoint("http://h.example#m").headers()
+def test_the_key_is_in_one_header() -> None:
+    """A bearer token, on Azure a header of its own; none without a key."""
+    plain = {"Content-Type": "application/json"}
+    for target, header in (
+        ("openai:m", {"Authorization": "Bearer k"}),
+        ("http://h.example#m", {"Authorization": "Bearer k"}),
+        ("https://res.openai.azure.com#m", {"api-key": "k"}),
+        ("https://res.cognitiveservices.azure.com#m", {"api-key": "k"}),
+        ("https://res.services.ai.azure.com#m", {"api-key": "k"}),
+        ("azure:https://gateway.example/base#m", {"api-key": "k"}),
+        ("https://res.openai.azure.com.example#m", {"Authorization": "Bearer k"}),
+        ("https://azure.example#m", {"Authorization": "Bearer k"}),
+    ):
+        endpoint = parse_endpoint(target)
+        assert endpoint.headers("k") == plain | header
+        assert endpoint.headers(None) == plain
 
 
-@pytest.mark.parametrize(
-    ("host", "header"),
-    [
-        ("res.openai.azure.com", "api-key"),
-        ("res.cognitiveservices.azure.com", "api-key"),
-        ("res.services.ai.azure.com", "api-key"),
-        ("res.openai.azure.com.example", "Authorization"),
-        ("azure.example", "Authorization"),
-    ],
-)
-def test_azure_takes_the_key_in_a_header_of_its_own(
-    host: str, header: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In that one alone: elsewhere it is the usual one."""
-    monkeypatch.setenv("MY_KEY", "marker")
-    headers = parse_endpoint(f"https://{host}/openai/v1#m", "MY_KEY").headers()
-    assert [name for name, value in headers.items() if "marker" in value] == [header]
-
-
-@pytest.mark.parametrize("key", ["sk-secret\nx", "sk-secret\x00", "sk-secret\N{EM DASH}x"])
-def test_a_key_that_no_header_can_carry_is_refused(
-    key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A line break or a typographic dash from copying: said before anything is sent."""
-    monkeypatch.setattr("verifier.endpoint.os.environ", {"MY_KEY": key})
-    with pytest.raises(UsageError, match="MY_KEY") as error:
-        parse_endpoint("openai:m", "MY_KEY").headers()
-    assert "secret" not in str(error.value)
+MINE = variable("MINE")
 
 
 @pytest.mark.parametrize(
-    ("target", "env", "expected"),
+    ("target", "given", "expected"),
     [
-        ("openai:m", None, "OPENAI_API_KEY"),
-        ("openai:m", "MINE", "MINE"),
+        ("openai:m", None, variable("OPENAI_API_KEY")),
+        ("openai:m", MINE, MINE),
+        ("openai:https://proxy.example/v1#m", None, variable("OPENAI_API_KEY")),
+        ("https://api.openai.com/v1#m", None, None),
+        ("gemini:m", None, variable("GEMINI_API_KEY")),
+        ("azure:https://r.openai.azure.com#m", None, variable("AZURE_OPENAI_API_KEY")),
+        ("vertex:p/global#m", None, google_tokens()),
+        ("vertex:p/global#m", MINE, MINE),
+        ("ollama:m", None, None),
+        ("ollama:m", MINE, MINE),
+        ("vllm:m", None, None),
         ("http://h.example#m", None, None),
-        ("http://h.example#m", "MINE", "MINE"),
-        ("embedded", "MINE", None),
+        ("http://h.example#m", MINE, MINE),
+        ("embedded", MINE, None),
     ],
 )
-def test_which_variable_holds_the_key(target: str, env: str | None, expected: str | None) -> None:
-    """OpenAI has a usual one; other servers need none; the embedded verifier never."""
-    endpoint = parse_endpoint(target, env)
-    assert endpoint.api_key_env == expected
+def test_where_the_key_comes_from(
+    target: str, given: KeySource | None, expected: KeySource | None
+) -> None:
+    """Hosted providers have a usual one; URLs and servers of your own need none."""
+    endpoint = parse_endpoint(target, given)
+    assert endpoint.key == expected
     assert endpoint.embedded == (target == "embedded")
 
 
+@pytest.mark.parametrize(
+    ("target", "key", "refused"),
+    [
+        ("vertex:http://h.example/v1#m", None, True),
+        ("vertex:https://h.example/v1#m", None, False),
+        ("vertex:http://127.0.0.1:8000/v1#m", None, False),
+        ("vertex:http://h.example/v1#m", MINE, False),
+    ],
+)
+def test_a_google_token_is_not_sent_in_clear(
+    target: str, key: KeySource | None, refused: bool
+) -> None:
+    """It opens more than the model; this machine may see it."""
+    if not refused:
+        assert parse_endpoint(target, key).model == "m"
+        return
+    with pytest.raises(UsageError, match="https only"):
+        parse_endpoint(target, key)
+
+
 def test_a_model_name_may_hold_anything() -> None:
-    """A path, a tag, another #: all after the first # is the model."""
+    """A path, a tag, another #: all after the first # is the model, or after a provider's colon."""
+    assert parse_endpoint("ollama:hf.co/org/model:Q4").model == "hf.co/org/model:Q4"
+    assert parse_endpoint("vertex:p/global#gemini-2.5-pro").model == "google/gemini-2.5-pro"
+    assert parse_endpoint("vertex:p/global#deepseek-ai/r1").model == "deepseek-ai/r1"
     endpoint = parse_endpoint("http://h.example/v1#org/model:7b#q4")
     assert (endpoint.url, endpoint.model) == (
         "http://h.example/v1/chat/completions",

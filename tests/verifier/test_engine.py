@@ -20,6 +20,7 @@ from verifier.answer import Reply
 from verifier.endpoint import Endpoint
 from verifier.endpoint_state import PROBE_AFTER_S, Counters, EndpointState
 from verifier.engine import Engine, close_engine, get_engine
+from verifier.key_source import variable
 from verifier.places import Places
 from verifier.record_verifier import RecordVerifier, Verified, prepare
 from verifier.settings import VerifierSettings
@@ -185,7 +186,7 @@ def test_the_smallest_limits_of_an_endpoint_win() -> None:
             assert limits(state) == expected
         for other in (
             Endpoint("http://other.example", "m", None),
-            Endpoint("http://h.example", "m", "KEY"),
+            Endpoint("http://h.example", "m", variable("KEY")),
         ):
             assert engine.state(other, settings(max_concurrency=8)) is not state
     finally:

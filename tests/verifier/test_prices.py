@@ -13,9 +13,9 @@ from verifier.prices import (
     Prices,
     builtin_prices,
     parse_prices,
-    provider_of,
     with_own,
 )
+from verifier.providers import provider_of
 
 OWN = parse_prices(
     """
