@@ -193,7 +193,7 @@ def ollama_url(host: str) -> str:
         raise UsageError(f"{OLLAMA_HOST}: a URL with credentials in it is refused")
     name = f"[{name}]" if ":" in name else name
     path = parts.path.strip("/")
-    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{f'/{path}' if path else ''}"
+    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{f'/{path}' if path else ''}/v1"
 
 
 def vertex_base(place_and_model: str) -> tuple[str, str]:

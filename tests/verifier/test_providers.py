@@ -25,7 +25,7 @@ GOOGLE = {"GOOGLE_CLOUD_PROJECT": "p", "GOOGLE_CLOUD_LOCATION": "europe-west4"}
         ("vertex:gemini-2.5-flash", GOOGLE, "vertex:p/europe-west4#gemini-2.5-flash"),
         ("vertex:p2/global#m", GOOGLE, "vertex:p2/global#m"),
         ("ollama:llama3.1:8b", {}, "ollama:llama3.1:8b"),
-        ("ollama:m", {"OLLAMA_HOST": "gpu:1234"}, "ollama:http://gpu:1234#m"),
+        ("ollama:m", {"OLLAMA_HOST": "gpu:1234"}, "ollama:http://gpu:1234/v1#m"),
         (" openai:m ", AZURE | GOOGLE, "openai:m"),
         ("http://h.example/v1#m", AZURE | GOOGLE, "http://h.example/v1#m"),
         ("embedded", AZURE, "embedded"),
@@ -78,11 +78,11 @@ def test_each_example_is_understood() -> None:
 @pytest.mark.parametrize(
     ("host", "url"),
     [
-        ("10.0.0.7", "http://10.0.0.7:11434"),
-        (":1234", "http://127.0.0.1:1234"),
-        ("https://h.example", "https://h.example"),
-        ("h.example/ollama/", "http://h.example:11434/ollama"),
-        ("[::1]", "http://[::1]:11434"),
+        ("10.0.0.7", "http://10.0.0.7:11434/v1"),
+        (":1234", "http://127.0.0.1:1234/v1"),
+        ("https://h.example", "https://h.example/v1"),
+        ("h.example/ollama/", "http://h.example:11434/ollama/v1"),
+        ("[::1]", "http://[::1]:11434/v1"),
     ],
 )
 def test_ollama_host(host: str, url: str) -> None:
