@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from schemas.errors import UsageError
 from schemas.reasons import FailureReason
 from verifier.answer import Reply, read_answer
 from verifier.fault import Action, Fault
@@ -72,15 +73,34 @@ class Attempt:
                 task.uncancel()
 
     async def _send(self, body: bytes) -> Reply | Fault:
+        """The outcome; a request whose key is out of date is sent once more, with the new one."""
+        caller = self._caller
         try:
-            status, headers, answer = await self._caller.post(body)
+            key = await caller.key()
+            outcome = await self._ask(body, key)
+            if _refuses_key(outcome) and await caller.has_other_key(key):
+                outcome = await self._ask(body, await caller.key())
         except TimeoutError:
             return Fault(Action.RETRY, FailureReason.TIMEOUT, "no connection within the deadline")
+        except UsageError as error:
+            return Fault(Action.STOP, FailureReason.AUTH, str(error))
         except (aiohttp.ClientError, OSError) as error:
             detail = f"{type(error).__name__}: {error}"
             return Fault(Action.RETRY, FailureReason.PROVIDER_ERROR, detail)
+        return outcome
+
+    async def _ask(self, body: bytes, key: str | None) -> Reply | Fault:
+        status, headers, answer = await self._caller.post(body, key)
         self.status, self.arrived_at = status, datetime.now(UTC)
         outcome = read_answer(status, headers, answer)
         if isinstance(outcome, Reply):
             return cut_prompt(body, outcome) or outcome
         return self._caller.without_key(outcome)
+
+
+def _refuses_key(outcome: Reply | Fault) -> bool:
+    return (
+        isinstance(outcome, Fault)
+        and outcome.action is Action.STOP
+        and outcome.reason is FailureReason.AUTH
+    )

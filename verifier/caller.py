@@ -24,8 +24,6 @@ from verifier.shared_replies import SharedReplies
 FORBIDDEN_RECORDS = 3
 """A 403 stops the run after this many records in a row: some providers answer it to one."""
 
-UNAUTHORIZED = 401
-
 LEAST_LEFT = 0.05
 """A retry is not begun with less than this share of the call's time left."""
 
@@ -85,20 +83,19 @@ class Caller:
         """How long an attempt of a call may take that has spent `spent` seconds."""
         return min(self._settings.attempt_timeout, self._settings.call_timeout - spent)
 
-    async def post(self, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
-        """One request: status, headers and body of the answer. With a key that is out of date it is
-        sent once more, with the new one.
+    async def key(self) -> str | None:
+        """The key to send now. Raises KeyUnavailableError, and UsageError when it is gone."""
+        return await self.state.credential.value()
+
+    async def has_other_key(self, refused: str | None) -> bool:
+        """Whether another key than the refused one is there. Raises as `key` does."""
+        return await self.state.credential.renewed(refused)
+
+    async def post(self, body: bytes, key: str | None) -> tuple[int, Mapping[str, str], bytes]:
+        """One request: status, headers and body of the answer.
 
         Raises TimeoutError when no connection is made in time, ClientError and OSError.
         """
-        credential = self.state.credential
-        key = await credential.value()
-        answer = await self._send(body, key)
-        if answer[0] == UNAUTHORIZED and await credential.renewed(key):
-            return await self._send(body, await credential.value())
-        return answer
-
-    async def _send(self, body: bytes, key: str | None) -> tuple[int, Mapping[str, str], bytes]:
         response = await self._engine.session.post(
             self._url,
             data=body,

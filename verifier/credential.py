@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from schemas.errors import RunStoppedError, UsageError
 from verifier.cache.workers import Workers
 from verifier.key_source import KeySource
 from verifier.key_value import KeyValue, read_key
@@ -59,7 +58,7 @@ class Credential:
     async def value(self) -> str | None:
         """The key to send now, None without one.
 
-        Raises KeyUnavailableError, and RunStoppedError when it cannot be read any more.
+        Raises KeyUnavailableError, and UsageError when it is gone.
         """
         if self._source is None:
             return None
@@ -96,10 +95,7 @@ class Credential:
 
     async def _renew(self) -> None:
         """Wait for the renewal, which several requests share: none of them can cut it off."""
-        try:
-            await asyncio.shield(self._begin())
-        except UsageError as error:
-            raise RunStoppedError(str(error)) from error
+        await asyncio.shield(self._begin())
 
     def _begin(self) -> "asyncio.Task[None]":
         if self._renewal is None:

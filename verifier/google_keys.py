@@ -1,6 +1,6 @@
 """Keys and tokens from Google: Secret Manager, and the account that the process runs as.
 
-Both block; their clients are loaded with this module.
+Both block. Google's clients are loaded with this module.
 """
 
 from collections.abc import Iterator

@@ -49,7 +49,7 @@ def _variable(name: str) -> KeyValue:
 
 
 def _secret(name: str) -> KeyValue:
-    from verifier.google_keys import read_secret  # noqa: PLC0415 - its client takes a second to load
+    from verifier.google_keys import read_secret  # noqa: PLC0415 - only where it is used
 
     try:
         text = read_secret(name).decode().strip()
@@ -61,7 +61,7 @@ def _secret(name: str) -> KeyValue:
 
 
 def _google(_name: str) -> KeyValue:
-    from verifier.google_keys import read_token  # noqa: PLC0415 - its client takes a second to load
+    from verifier.google_keys import read_token  # noqa: PLC0415 - only where it is used
 
     token, seconds = read_token()
     if seconds is None:

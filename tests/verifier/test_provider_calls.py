@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schemas.errors import UsageError
+from schemas.errors import RunStoppedError, UsageError
 from scoring.templates import TemplateSet
 from tests.support.builders import TEMPLATES
 from tests.support.google import FakeGoogle, fake_google, use
@@ -128,16 +128,24 @@ def test_images_arrive_as_they_are() -> None:
     assert content[1:] == [part]
 
 
-def keys_that_are(valid: Callable[[], bytes]) -> Callable[[Asked], Says | None]:
+def keys_that_are(valid: Callable[[], bytes], refusal: Says) -> Callable[[Asked], Says | None]:
     """A server that refuses all keys but one."""
-    return lambda asked: None if bearer(asked) == valid().decode() else says_error(401, "bad key")
+    return lambda asked: None if bearer(asked) == valid().decode() else refusal
 
 
-def test_a_rotated_secret_costs_no_record(google: FakeGoogle) -> None:
+UNAUTHORIZED = says_error(401, "Incorrect API key provided", code="invalid_api_key")
+GEMINI_REFUSES = Says(
+    400,
+    [{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}],
+)
+
+
+@pytest.mark.parametrize("refusal", [UNAUTHORIZED, GEMINI_REFUSES])
+def test_a_rotated_secret_costs_no_record(refusal: Says, google: FakeGoogle) -> None:
     """A key is refused in the middle of a run: its secret is read again, all stages of the process
     have the new one from then on, and records see nothing of it."""
     google.secrets[SECRET] = b"old"
-    with raw_server(keys_that_are(lambda: google.secrets[SECRET])) as server:
+    with raw_server(keys_that_are(lambda: google.secrets[SECRET], refusal)) as server:
         stages = [scorer(server.target, api_key_secret=SECRET) for _ in range(2)]
         stages[0].score_sync(RECORD)
         google.secrets[SECRET] = b"new"
@@ -148,6 +156,19 @@ def test_a_rotated_secret_costs_no_record(google: FakeGoogle) -> None:
             assert usage.calls == 1
         assert [bearer(asked) for asked in server.asked] == ["old", "old", "new", "new"]
     assert len(google.asked) == 2
+
+
+def test_a_secret_that_is_gone_stops_the_run(google: FakeGoogle) -> None:
+    """Its key is refused, and there is no other: one error that names the secret, for all."""
+    google.secrets[SECRET] = b"old"
+    with raw_server(lambda _: UNAUTHORIZED) as server:
+        judge = scorer(server.target, api_key_secret=SECRET)
+        del google.secrets[SECRET]
+        judge._verifier._caller.state.credential._tried_at -= PAUSE_S
+        for _ in range(3):
+            with pytest.raises(RunStoppedError, match=f"auth.*{SECRET} cannot be read"):
+                judge.score_sync(RECORD)
+        assert len(server.asked) == 1
 
 
 def test_a_token_is_renewed_before_its_end(google: FakeGoogle) -> None:
