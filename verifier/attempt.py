@@ -49,19 +49,15 @@ class Attempt:
         try:
             return await self._send(body)
         except asyncio.CancelledError:
-            if self._expired is None:
+            # The worker itself may be cancelled in the same moment.
+            if self._expired is None or (task is not None and task.uncancel() > 0):
                 raise
-            return self._timed_out(task)
+            return Fault(Action.RETRY, FailureReason.TIMEOUT, self._expired)
         finally:
             self._task = None
             if self._expired is not None:
                 await self._absorb(task)
                 self._expired = None
-
-    def _timed_out(self, task: asyncio.Task[None] | None) -> Fault:
-        if task is not None:
-            task.uncancel()
-        return Fault(Action.RETRY, FailureReason.TIMEOUT, self._expired or "")
 
     @staticmethod
     async def _absorb(task: asyncio.Task[None] | None) -> None:

@@ -7,6 +7,7 @@ OPENS_AFTER = 20
 """So many failures in a row open the breaker,"""
 OPENS_AFTER_RECORDS = 3
 """if they are of as many records: a record that always fails is no outage."""
+MOST_SUSPECTS = 1000
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 4.0
 
@@ -19,7 +20,7 @@ class Breaker:
         self._rng = rng
         self._failures = 0
         self._records: set[str] = set()
-        self._since = 0.0
+        self._suspects: dict[str, None] = {}
         self._opened: float | None = None
         self._wait = 0.0
         self._next = 0.0
@@ -31,8 +32,8 @@ class Breaker:
         return self._opened is not None
 
     def outage(self, now: float) -> float:
-        """For how many seconds the endpoint has answered nobody; 0 while closed."""
-        return 0.0 if self._opened is None else now - self._since
+        """For how many seconds calls have been held; 0 while closed."""
+        return 0.0 if self._opened is None else now - self._opened
 
     def wait(self, now: float) -> float:
         """Seconds until a call may go; infinite while a probe is under way."""
@@ -50,22 +51,40 @@ class Breaker:
         if self._probe is call:
             self._probe = None
 
-    def answered(self, started: float) -> bool:
+    def answered(self, record_id: str, started: float) -> bool:
         """A call sent at `started` was answered: whether that closes the breaker.
 
-        One from before the outage says nothing.
+        One from before the outage says nothing. Records that fail while others are answered are
+        suspected of being the cause themselves, until they are answered, too.
         """
-        if self._opened is not None and started < self._opened:
+        if self._opened is not None and started <= self._opened:
             return False
         closes = self._opened is not None
+        if self._failures and not closes:
+            self._suspects.update(dict.fromkeys(self._records))
+            for oldest in list(self._suspects)[:-MOST_SUSPECTS]:
+                del self._suspects[oldest]
+        self._suspects.pop(record_id, None)
         self._opened, self._failures = None, 0
         self._records.clear()
         return closes
 
-    def failed(self, record_id: str, now: float, asked: float | None = None) -> None:
-        """A call failed for a reason of the endpoint's, which asks for `asked` seconds of quiet."""
-        if self._failures == 0:
-            self._since = now
+    def failed(
+        self,
+        record_id: str,
+        now: float,
+        asked: float | None = None,
+        started: float = math.inf,
+    ) -> None:
+        """A call failed for a reason of the endpoint's, which asks for `asked` seconds of quiet.
+
+        One sent at `started`, before the outage, is no probe; that of a suspect opens nothing.
+        """
+        if self._opened is None:
+            if record_id in self._suspects:
+                return
+        elif started <= self._opened:
+            return
         self._failures += 1
         if len(self._records) < OPENS_AFTER_RECORDS:
             self._records.add(record_id)

@@ -51,8 +51,9 @@ class Call:
 
     __slots__ = (
         "_attempt", "_cached_tokens", "_caller", "_completion_tokens", "_cost_usd", "_deadline",
-        "_enforced", "_hedge", "_make_body", "_prompt_tokens", "_record", "_retry", "_room",
-        "_share", "_tries", "attempts", "fields", "result", "seconds", "template", "verdict",
+        "_enforced", "_hedge", "_holding", "_make_body", "_prompt_tokens", "_record", "_retry",
+        "_room", "_share", "_tries", "attempts", "fields", "result", "seconds", "template",
+        "verdict",
     )  # fmt: skip
 
     def __init__(
@@ -72,6 +73,7 @@ class Call:
         self._share = (
             None if caller.shared is None else Share(caller.shared, self._take, self.queue)
         )
+        self._holding = False
         self._deadline = 0.0
         self._room = 1
         self._enforced = Structure.JSON_SCHEMA
@@ -95,18 +97,33 @@ class Call:
         if self._caller.state.breaker.is_open:
             self.seconds, self._tries = 0.0, 0
         if self.result is None and not self._record.delivered:
-            self._record.hold()
+            self._hold()
             self._caller.state.pool.put(self)
+
+    def _hold(self) -> None:
+        """We hold the call ourselves: meanwhile the record's clock stands still."""
+        if not self._holding:
+            self._holding = True
+            self._record.hold()
+
+    def _let_go(self) -> None:
+        if self._holding:
+            self._holding = False
+            self._record.release()
 
     async def run(self) -> None:
         """One attempt, on a worker of the pool; what it raises ends the record."""
-        self._record.release()
+        self._let_go()
         if self.result is not None or self._record.delivered:
             return
         try:
             await self._try()
         except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
-            self._record.fail(error)
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """End the record with an error."""
+        self._record.fail(error)
 
     def tick(self, now: float) -> None:
         """End the attempt under way once its deadline has passed."""
@@ -133,6 +150,7 @@ class Call:
 
     def abandon(self) -> None:
         """Send nothing more: nobody waits for the record."""
+        self._let_go()
         if self._retry is not None:
             self._retry.cancel()
         self._attempt.expire("nobody waits for it")
@@ -154,13 +172,13 @@ class Call:
         """The request's body, as the endpoint is known to understand it."""
         return self._make_body(self._caller.dialect.at_most(self._enforced), self._room)
 
-    def goes(self, body: bytes) -> Fault | None:
-        """Count a request that is to go out; the fault if there is no money for it."""
+    def goes(self, body: bytes, work: object) -> Fault | None:
+        """Count a request that is to go out for `work`; the fault if there is no money for it."""
         purse = self._record.purse
         if purse is not None and not purse.pay(time.time(), self._caller.expected_usd(len(body))):
             return purse.exhausted()
         self.attempts += 1
-        self._caller.state.sent(len(body), again=self.attempts > 1)
+        self._caller.state.sent(work, len(body), again=self.attempts > 1)
         return None
 
     def answered_beside(self, attempt: Attempt, body: bytes, outcome: Reply | Fault) -> None:
@@ -181,11 +199,13 @@ class Call:
         caller, dialect = self._caller, self._caller.dialect
         body = self.request()
         if self._share is not None and not await self._share.needs_sending(body):
+            if self._share is not None and self._share.follows:
+                self._hold()
             return
         started = caller.loop.time()
         caller.check(started)
         self._deadline = started + caller.attempt_seconds(self.seconds)
-        spent = self.goes(body)
+        spent = self.goes(body, self)
         if spent is not None:
             self._done(spent)
             return
@@ -195,7 +215,7 @@ class Call:
         self._count(self._attempt, len(body), outcome)
         now = caller.loop.time()
         if not caller.state.failed(self._record.record_id, started, now, outcome):
-            caller.state.answered(started, len(body), outcome)
+            caller.state.answered(self._record.record_id, started, len(body), outcome)
         elif caller.state.breaker.is_open:
             self._record.excuse(now - started)
             self._try_after_outage(outcome)
@@ -207,13 +227,14 @@ class Call:
 
     def _take(self, entry: Entry) -> None:
         """Be done with what another request was answered; one that was cut off has more room."""
+        self._let_go()
         if self.result is not None or self._record.delivered:
             return
         try:
             if not (isinstance(entry.outcome, Fault) and self._needs_more_room(entry.outcome)):
                 self._done(entry.outcome, entry.arrived_at)
         except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
-            self._record.fail(error)
+            self.fail(error)
 
     def _count(self, attempt: Attempt, size: int, outcome: Reply | Fault) -> None:
         """Add up what an answer to a request of `size` bytes cost.
@@ -263,7 +284,17 @@ class Call:
         self._log(outcome, retried=True)
         caller.state.counters.retries += 1
         self.seconds += wait
-        self._retry = caller.loop.call_later(wait + caller.retry_delay(), self.queue)
+        self._try_again(wait, caller.retry_delay())
+
+    def _try_again(self, wait: float, held: float) -> None:
+        """Be queued in `wait` seconds, after `held` for which the retry budget puts it off."""
+        loop = self._caller.loop
+        if held <= 0:
+            self._let_go()
+            self._retry = loop.call_later(wait, self.queue)
+        else:
+            self._hold()
+            self._retry = loop.call_later(held, self._try_again, wait, 0.0)
 
     def _needs_more_room(self, fault: Fault) -> bool:
         """Whether the reply was cut off for the first time: then it is asked for once more."""

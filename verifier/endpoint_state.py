@@ -66,6 +66,8 @@ class EndpointState:
         self._requests: Flow | None = None
         self._tokens: Flow | None = None
         self._estimate = TokenEstimate()
+        self._usual = 0.0
+        self._ahead: dict[object, float] = {}
         self.tighten(settings)
 
     def tighten(self, settings: VerifierSettings) -> None:
@@ -96,12 +98,24 @@ class EndpointState:
         return max(self.breaker.wait(now), *flows, 0.0)
 
     def goes(self, work: object) -> None:
-        """A worker takes `work`."""
+        """A worker takes `work`: it counts as a request, of usual size, until it turns out."""
         self.breaker.goes(work)
+        if self._requests is not None or self._tokens is not None:
+            self._ahead[work] = self._usual
+            self._take(1, self._usual)
 
     def ended(self, work: object) -> None:
-        """A worker is done with `work`."""
+        """A worker is done with `work`; what was not sent after all is given back."""
         self.breaker.ended(work)
+        usual = self._ahead.pop(work, None)
+        if usual is not None:
+            self._take(-1, -usual)
+
+    def _take(self, requests: float, tokens: float) -> None:
+        if self._requests is not None:
+            self._requests.take(requests)
+        if self._tokens is not None:
+            self._tokens.take(tokens)
 
     def waited(self, seconds: float) -> None:
         """Requests were held for so long by rates or breaker."""
@@ -114,22 +128,22 @@ class EndpointState:
             self._reported_s += seconds
         return seconds
 
-    def sent(self, size: int, *, again: bool) -> None:
-        """A request with a body of `size` bytes goes out."""
+    def sent(self, work: object, size: int, *, again: bool) -> None:
+        """A request with a body of `size` bytes goes out for `work`."""
         self.counters.requests += 1
         if not again:
             self.retry_budget.called()
-        if self._requests is not None:
-            self._requests.take(1)
-        if self._tokens is not None:
-            self._tokens.take(self._estimate.tokens(size))
+        if self._requests is not None or self._tokens is not None:
+            usual = self._ahead.pop(work, None)
+            self._usual = self._estimate.tokens(size)
+            self._take(1 if usual is None else 0, self._usual - (usual or 0.0))
 
-    def answered(self, started: float, size: int, outcome: Reply | Fault) -> None:
+    def answered(self, record_id: str, started: float, size: int, outcome: Reply | Fault) -> None:
         """An answer came to a call sent at `started`, be it a refusal: the endpoint is well.
 
         One that was under way before a latch says nothing of what is sent after it.
         """
-        if self.breaker.answered(started):
+        if self.breaker.answered(record_id, started):
             self.concurrency.restart()
         self.concurrency.succeeded()
         if not isinstance(outcome, Reply):
@@ -151,13 +165,15 @@ class EndpointState:
             return False
         if fault.overload:
             self.concurrency.overloaded(started, now)
-        self.breaker.failed(record_id, now)
+        self.breaker.failed(record_id, now, fault.wait, started)
         return True
 
     def may_hedge(self) -> bool:
         """Whether one more duplicate is within its share of all calls."""
         return (
-            not self.breaker.is_open and self.counters.hedges < MOST_HEDGES * self.counters.requests
+            self.latched is None
+            and not self.breaker.is_open
+            and self.counters.hedges < MOST_HEDGES * self.counters.requests
         )
 
     def latch(self, message: str, now: float) -> None:
@@ -179,7 +195,7 @@ class EndpointState:
         """See to the deadlines of requests, to what latencies say, and to an outage."""
         for work in list(self.pool.active):
             work.tick(now)
-        for patience in self.patience.values():
+        for patience in list(self.patience.values()):
             patience.refresh()
         outage = self.breaker.outage(now)
         if outage >= self._max_outage and self.latched is None:

@@ -127,7 +127,10 @@ class Engine:
         for state in list(self._states.values()):
             state.tick(now)
         for run in list(self._runs):
-            run.tick(now)
+            try:
+                run.tick(now)
+            except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
+                run.fail(error)
         self._ticking = bool(self._runs)
         if self._ticking:
             self.loop.call_later(TICK_S, self._tick)

@@ -24,10 +24,13 @@ class Hedge:
         """Send it, unless the call is no longer under way."""
         if self._call.result is not None or not self._call.under_way:
             return
-        body = self._call.request()
-        if self._call.goes(body) is None:
-            outcome = await self._attempt.send(body)
-            self._call.answered_beside(self._attempt, body, outcome)
+        try:
+            body = self._call.request()
+            if self._call.goes(body, self) is None:
+                outcome = await self._attempt.send(body)
+                self._call.answered_beside(self._attempt, body, outcome)
+        except Exception as error:  # noqa: BLE001 - delivered to whoever waits for the record
+            self._call.fail(error)
 
     def tick(self, now: float) -> None:
         """It has no deadline of its own: it ends with its call."""

@@ -5,6 +5,9 @@ RETRIES_A_SECOND = 1.0
 RETRIES_AT_ONCE = 100.0
 """Retries may be half as many as calls, one a second in any case, and some at once."""
 
+_TIMER_S = 0.001
+"""No timer is more exact: a shorter wait is none, and is made up for by the next."""
+
 
 class Flow:
     """An allowance of `per_minute` that fills up steadily, at most a second's worth.
@@ -28,7 +31,8 @@ class Flow:
     def wait(self, now: float) -> float:
         """Seconds until something may go."""
         self._fill(now)
-        return 0.0 if self._level >= 1 else (1 - self._level) / self._per_second
+        wait = (1 - self._level) / self._per_second
+        return wait if wait > _TIMER_S else 0.0
 
     def take(self, amount: float) -> None:
         """`amount` was sent; a negative one was counted too much before."""

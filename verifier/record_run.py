@@ -21,8 +21,9 @@ class RecordRun:
     """
 
     __slots__ = (
-        "_deliver", "_elapsed", "_held", "_left", "_loop", "_seconds", "_see_to_stragglers",
-        "_since", "_waiting", "calls", "delivered", "purse", "record_id", "started",
+        "_deliver", "_elapsed", "_excused", "_held", "_left", "_loop", "_seconds",
+        "_see_to_stragglers", "_since", "_waiting", "calls", "delivered", "purse", "record_id",
+        "started",
     )  # fmt: skip
 
     def __init__(
@@ -44,7 +45,7 @@ class RecordRun:
         self._left = 0
         self._waiting: Sequence[Call] = ()
         self._held = 0
-        self._elapsed = 0.0
+        self._elapsed = self._excused = 0.0
         self._since = self.started = loop.time()
 
     def start(
@@ -72,8 +73,15 @@ class RecordRun:
             self._since = self._loop.time()
 
     def excuse(self, seconds: float) -> None:
-        """Time of an attempt during an outage: it does not count."""
-        self._elapsed -= seconds
+        """The last so many seconds, of an attempt during an outage: they do not count.
+
+        Those of attempts side by side are the same seconds.
+        """
+        now = self._loop.time()
+        running = 0.0 if self._held else now - self._since
+        fresh = min(seconds, now - self._excused)
+        self._excused = now
+        self._elapsed = max(self._elapsed - fresh, -running)
 
     def tick(self, now: float) -> None:
         """Give all calls up if the record's deadline has passed; else see to its stragglers."""

@@ -53,6 +53,11 @@ class Share:
         self._lead = lead
         self._key: Key | None = None
 
+    @property
+    def follows(self) -> bool:
+        """Whether it waits for what another request is answered; asked when not to be sent."""
+        return self._key is not None
+
     async def needs_sending(self, body: bytes) -> bool:
         """Whether the request is to be sent now; else `take` or `lead` is called, now or later."""
         key = self._shared.keys.key(body)

@@ -259,21 +259,21 @@ def test_a_latched_endpoint_lets_one_probe_through(state: EndpointState) -> None
         True,
         False,
     ]
-    state.answered(late, 1, GOOD)
+    state.answered("r", late, 1, GOOD)
     assert passes(state, late + 2)
 
 
 def test_a_call_from_before_the_fault_does_not_undo_the_latch(state: EndpointState) -> None:
     """It was under way already, and says nothing of what is sent from now on."""
     state.latch("out of credit", 100)
-    state.answered(99, 1, GOOD)
+    state.answered("r", 99, 1, GOOD)
     assert not passes(state, 101)
 
 
 def test_a_success_clears_the_count_of_forbidden_records(state: EndpointState) -> None:
     """403s count only without a success between them."""
     state.forbidden |= {"r1", "r2"}
-    state.answered(5, 1, GOOD)
+    state.answered("r", 5, 1, GOOD)
     assert not state.forbidden
 
 
