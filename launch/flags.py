@@ -29,11 +29,19 @@ class _StoreOnce(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def add_flags(parser: argparse.ArgumentParser, model: type[BaseModel]) -> None:
-    """A flag for each field of `model`, the needed ones first; descriptions are the help."""
+def add_flags(
+    parser: argparse.ArgumentParser, model: type[BaseModel], positional: Sequence[str] = ()
+) -> None:
+    """A flag for each field of `model`, the needed ones first; descriptions are the help.
+
+    Those in `positional` are given without a flag's name.
+    """
     fields = sorted(model.model_fields.items(), key=lambda item: not item[1].is_required())
     for name, field in fields:
-        _add_flag(parser, field.alias or name, field)
+        if name in positional:
+            parser.add_argument(name, metavar=name.upper(), help=field.description)
+        else:
+            _add_flag(parser, field.alias or name, field)
 
 
 def _add_flag(parser: argparse.ArgumentParser, name: str, field: FieldInfo) -> None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "cache": Command("launch.cache", "what a reply cache holds, and dropping old replies"),
     "export-batch": Command("launch.export_batch", "requests for a provider's Batch API"),
     "import-batch": Command("launch.import_batch", "scores and routes from a batch's results"),
+    "evaluate": Command("launch.evaluate", "how good the scores are, given what is right"),
     "rescore": Command("launch.rescore", "scores and routes from kept verdicts, with no call"),
 }
 

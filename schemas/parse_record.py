@@ -105,6 +105,14 @@ def _message(value: Any, index: int) -> Message:
     raise invalid(f"messages[{index}].content must be text or a list of content parts")
 
 
+def parse_output(value: Any) -> Any:
+    """A structured output, or the gold for one, in any form that a record takes.
+
+    Raises RecordError.
+    """
+    return parse_json(_output(value)[0])
+
+
 def _output(value: Any) -> tuple[str, tuple[str, ...]]:
     """The output as JSON text, and notes on how it was read."""
     notes: tuple[str, ...] = ()

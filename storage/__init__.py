@@ -7,6 +7,7 @@ from storage.paths import (
     open_input,
     read_text,
     remove_files,
+    write_bytes,
     write_text,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "open_input",
     "read_text",
     "remove_files",
+    "write_bytes",
     "write_text",
 ]

@@ -39,14 +39,19 @@ def read_text(path: str) -> str:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write `text` to `path` at once: readers see the old file or the new one, never a part."""
+    """Write `text` to `path` as UTF-8, like `write_bytes`."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """Write `data` to `path` at once: readers see the old file or the new one, never a part."""
     if _is_gcs(path):
-        _gcs().write_bytes(path, text.encode("utf-8"))
+        _gcs().write_bytes(path, data)
         return
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.partial")
-    temporary.write_text(text, "utf-8")
+    temporary.write_bytes(data)
     temporary.replace(target)
 
 
