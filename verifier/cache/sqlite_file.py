@@ -80,7 +80,12 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
 
     The transaction also shows that the file can be written.
     """
-    _check_owner(connection, path)
+    # As it is in one moment: another process may be making it.
+    connection.execute("BEGIN")
+    try:
+        _check_owner(connection, path)
+    finally:
+        connection.execute("ROLLBACK")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     _use_log(connection)
     connection.execute("PRAGMA synchronous = FULL")
