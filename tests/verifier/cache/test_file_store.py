@@ -434,3 +434,27 @@ def test_the_file_can_give_room_back(path: Path) -> None:
     connection = sqlite_file.open_reader(path)
     assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
     connection.close()
+
+
+_OPENER = """
+import sys, time
+from pathlib import Path
+from verifier.cache.sqlite_file import open_file
+
+while time.time() < float(sys.argv[1]):
+    pass
+for number in range(40):
+    open_file(Path(sys.argv[2]) / str(number), True).close()
+"""
+
+
+def test_a_file_that_another_process_is_making_is_ours(tmp_path: Path) -> None:
+    """Four processes open the same new files in the same moment; to none it seems another's."""
+    at = str(time.time() + 1.5)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", _OPENER, at, str(tmp_path)], stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    assert [process.communicate(timeout=60)[1] for process in processes] == [""] * 4
