@@ -10,17 +10,16 @@ flight. CPU is that of this process, all threads; `longest` is how long the loop
 import argparse
 import asyncio
 import random
-import shutil
-import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 import orjson
 import uvloop
+from reporting import redis_server
 
 from verifier.answer import Reply
 from verifier.cache.entry import Entry
@@ -144,25 +143,8 @@ async def _get_all(store: ReplyStore, keys: Sequence[bytes]) -> None:
 @contextmanager
 def local_caches() -> Iterator[list[str]]:
     """A file and, where there is redis-server, a Redis."""
-    with tempfile.TemporaryDirectory() as folder:
-        caches = [f"file:{folder}/cache.sqlite"]
-        binary = shutil.which("redis-server")
-        if binary is None:
-            print("redis-server is not installed: no figures of Redis")
-            yield caches
-            return
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with subprocess.Popen(
-            [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder],
-            stdout=subprocess.DEVNULL,
-        ) as server:
-            time.sleep(0.5)
-            try:
-                yield [*caches, f"redis://127.0.0.1:{port}/0"]
-            finally:
-                server.terminate()
+    with tempfile.TemporaryDirectory() as folder, redis_server(Path(folder)) as redis:
+        yield [f"file:{folder}/cache.sqlite", *([redis] if redis else [])]
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ import argparse
 import asyncio
 import json
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from aiohttp import web
 from chaos_replies import MODEL, asked_in, content_of, seeded
-from reporting import COMMAND, HERE, TEMPLATES, Bounds, write_corpus
+from reporting import COMMAND, HERE, TEMPLATES, Bounds, free_port, write_corpus
 
 RECEIPTS = HERE.parent.parent / "shared" / "data" / "receipts.parquet"
 BYTES_A_TOKEN, BLOCK, LEAST = 4, 128, 1024
@@ -151,9 +150,7 @@ def simulated(bounds: Bounds, folder: Path) -> None:
 @contextmanager
 def llama_server(binary: Path, model: Path) -> Iterator[str]:
     """A llama.cpp server of one slot; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [
         str(binary), "-m", str(model), "--host", "127.0.0.1", "--port", str(port), "-np", "1",
         "-c", "8192", "-t", "2", "--metrics",

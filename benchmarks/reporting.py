@@ -1,6 +1,8 @@
 """What the benchmarks of faults and latencies share: corpus, server, runs of the command, bounds."""
 
 import json
+import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -83,14 +85,40 @@ class Run:
 
 
 @contextmanager
-def server(plan: Plan) -> Iterator[str]:
-    """A chaos server in a process of its own; its address."""
-    settings = json.dumps(asdict(plan))
-    command = [sys.executable, str(HERE / "chaos_server.py"), settings]
+def server(script: str, *arguments: str) -> Iterator[str]:
+    """A server of ours, which prints its port, in a process of its own; its address."""
+    command = [sys.executable, str(HERE / script), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             port = process.stdout.readline().strip() if process.stdout else ""
             yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def free_port() -> int:
+    """A port on loopback that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def redis_server(folder: Path) -> Iterator[str | None]:
+    """The `--cache` of a Redis that is started for this; None where redis-server is missing."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        print("redis-server is not installed: no figures of Redis")
+        yield None
+        return
+    port = free_port()
+    command = [
+        binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder),
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        time.sleep(0.5)
+        try:
+            yield f"redis://127.0.0.1:{port}/0"
         finally:
             process.kill()
 
@@ -100,7 +128,7 @@ def score(corpus: Path, output: Path, plan: Plan, *flags: str) -> Run:
 
     Raises RunFailedError when the command fails or does not end.
     """
-    with server(plan) as url:
+    with server("chaos_server.py", json.dumps(asdict(plan))) as url:
         _command(
             f"--input={corpus}", f"--output={output}", f"--verdicts={output}/verdicts",
             f"--verifier={url}/v1#{MODEL}", *flags,

@@ -11,62 +11,31 @@ in the last moment and were not written yet. Exits with 1 when a bound is missed
 import argparse
 import json
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from chaos_replies import FIELDS
-from reporting import COMMAND, HERE, RUN_LIMIT_S, TEMPLATES, Bounds, write_corpus
+from reporting import (
+    COMMAND,
+    RUN_LIMIT_S,
+    TEMPLATES,
+    Bounds,
+    redis_server,
+    server,
+    write_corpus,
+)
 
 DELAY_MS = 50
 CONCURRENCY = 64
 KILL_AFTER = 0.5
 """The share of all calls that were sent when the run is killed."""
 MOST = 1.01
-
-
-@contextmanager
-def canned_server() -> Iterator[str]:
-    """The running server's address."""
-    command = [sys.executable, str(HERE / "canned_server.py"), "0", str(DELAY_MS), *FIELDS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            port = process.stdout.readline().strip() if process.stdout else ""
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.kill()
-
-
-@contextmanager
-def redis_server(binary: str, folder: Path) -> Iterator[str]:
-    """The `--cache` of a Redis on a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [
-        binary,
-        "--port",
-        str(port),
-        "--bind",
-        "127.0.0.1",
-        "--save",
-        "",
-        "--dir",
-        str(folder),
-    ]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            yield f"redis://127.0.0.1:{port}/0"
-        finally:
-            process.kill()
 
 
 def requests_at(url: str) -> int:
@@ -105,7 +74,7 @@ def measure(bounds: Bounds, name: str, records: int, flags: Sequence[str], folde
     write_corpus(corpus, records, files=4)
     calls = TEMPLATES * records
     print(f"\n{name}: {records} records, {calls} calls in a clean run")
-    with canned_server() as url:
+    with server("canned_server.py", "0", str(DELAY_MS), *FIELDS) as url:
         first = killed_after(begin(url, corpus, output, flags), url, round(KILL_AFTER * calls))
         left = sorted(str(p.relative_to(folder)) for p in output.rglob("run.json"))
         process = begin(url, corpus, output, flags)
@@ -135,11 +104,9 @@ def main() -> int:
         (folder / "file").mkdir()
         flags = [f"--cache=file:{folder}/cache", f"--max_concurrency={CONCURRENCY}"]
         measure(bounds, "file", records, flags, folder / "file")
-        binary = shutil.which("redis-server")
-        if binary is None:
-            print("\nredis: skipped, redis-server is not installed")
-            return bounds.conclude()
-        with redis_server(binary, folder) as cache:
+        with redis_server(folder) as cache:
+            if cache is None:
+                return bounds.conclude()
             (folder / "redis").mkdir()
             flags = [
                 f"--cache={cache}", f"--max_concurrency={CONCURRENCY // 2}",
