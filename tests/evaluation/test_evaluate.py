@@ -1,8 +1,6 @@
 """A scored run and what is right: items, groups, templates, and the command."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +22,7 @@ from evaluation.items import (
 )
 from evaluation.labels import Label, read_labels, write_labels
 from schemas.errors import UsageError
-
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "launch.main", "evaluate"]
+from tests.support.command import construct_beam
 
 
 def row(name: str, output: Any, gold: Any, scores: dict[str, float | None], **more: Any) -> Any:
@@ -171,10 +167,9 @@ def test_the_command(tmp_path: Path) -> None:
         pa.table({"id": ["r0", "r1"], "ground_truth": ['{"a": "z"}', '{"a": "x"}']}), gold
     )
     out = tmp_path / "eval.json"
-    done = subprocess.run(
-        [*COMMAND, str(run), f"--ground_truth={gold}", "--compare=a=exact", "--replicates=10",
-         f"--json={out}"],
-        check=False, capture_output=True, text=True, cwd=ROOT, timeout=60,
+    done = construct_beam(
+        "evaluate", str(run), f"--ground_truth={gold}", "--compare=a=exact", "--replicates=10",
+        f"--json={out}",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "2 documents, 1 of them incorrect" in done.stdout
@@ -186,7 +181,5 @@ def test_the_command(tmp_path: Path) -> None:
         ([str(run), "--compare=a=odd"], "--compare a=odd"),
         ([str(run), "--labels=x.csv"], "cannot be read as labels"),
     ):
-        done = subprocess.run(
-            [*COMMAND, *wrong], check=False, capture_output=True, text=True, cwd=ROOT, timeout=60
-        )
+        done = construct_beam("evaluate", *wrong)
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,27 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.support.batch import answered, request_lines, result_line, write_lines
+from tests.support.command import COMMAND, ROOT, construct_beam
 from tests.support.scripted import says_good
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "launch.main"]
 RECORD = {
     "document": "Invoice 12 of ACME Ltd. Total 40.00 EUR.",
     "output": '{"vendor": "ACME Ltd", "total": "40.00"}',
 }
 
 
-def construct_beam(*arguments: str) -> subprocess.CompletedProcess[str]:
+def without_key(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, without a key."""
     environment = {k: v for k, v in os.environ.items() if k != "OPENAI_API_KEY"}
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=environment,
-        timeout=90,
-    )
+    return construct_beam(*arguments, env=environment)
 
 
 @pytest.fixture
@@ -47,7 +38,7 @@ def corpus(tmp_path: Path) -> Path:
 def test_export_then_import(corpus: Path, tmp_path: Path) -> None:
     """No key is needed; both say what was done and what to do next; every record is placed."""
     batch, out = tmp_path / "batch", tmp_path / "out"
-    done = construct_beam(
+    done = without_key(
         "export-batch", f"--input={corpus}", f"--output={batch}", "--verifier=openai:gpt-x"
     )
     assert done.returncode == 0, done.stderr
@@ -56,7 +47,7 @@ def test_export_then_import(corpus: Path, tmp_path: Path) -> None:
     assert "1  dead letter" in done.stdout
     assert f"import-batch --batch {batch}" in done.stdout
     results = write_lines(tmp_path / "results.jsonl", answered(batch)[0])
-    done = construct_beam(
+    done = without_key(
         "import-batch", f"--batch={batch}", f"--results={results}", f"--output={out}"
     )
     assert done.returncode == 0, done.stderr
@@ -73,24 +64,24 @@ def test_a_partial_batch(corpus: Path, tmp_path: Path) -> None:
     """With --rest nothing is placed, status 1, and a second upload completes it; without, what is
     missing counts as failed, with a warning."""
     batch, out, rest = tmp_path / "batch", tmp_path / "out", tmp_path / "rest"
-    done = construct_beam(
+    done = without_key(
         "export-batch", f"--input={corpus}", f"--output={batch}", "--verifier=openai:gpt-x"
     )
     assert done.returncode == 0, done.stderr
     first = write_lines(tmp_path / "results" / "first.jsonl", answered(batch)[0][:-4])
     arguments = ["import-batch", f"--batch={batch}", f"--results={first.parent}", f"--output={out}"]
-    done = construct_beam(*arguments, f"--rest={rest}")
+    done = without_key(*arguments, f"--rest={rest}")
     assert done.returncode == 1
     assert "4 requests lack an answer (4 no_result); nothing was placed" in done.stderr
     assert not out.exists()
     lines = [result_line(r, says_good(r["body"])) for r in request_lines(rest)]
     assert len(lines) == 4
-    done = construct_beam(*arguments)
+    done = without_key(*arguments)
     assert done.returncode == 0, done.stderr
     assert "4 requests have no result" in done.stderr
     assert "1  human review" in done.stdout
     write_lines(first.parent / "second.jsonl", lines)
-    done = construct_beam(*arguments, f"--rest={rest}", "--overwrite")
+    done = without_key(*arguments, f"--rest={rest}", "--overwrite")
     assert done.returncode == 0, done.stderr
     assert "6  auto accept" in done.stdout
 
@@ -106,7 +97,7 @@ def test_a_partial_batch(corpus: Path, tmp_path: Path) -> None:
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
     """Status 2 and one line that says what to do."""
-    done = construct_beam(*arguments)
+    done = without_key(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -116,8 +107,8 @@ def test_an_unknown_flag_leaves_a_finished_export_alone(corpus: Path, tmp_path: 
     """Flags are checked before the output folder is emptied."""
     batch = tmp_path / "batch"
     arguments = ["export-batch", f"--input={corpus}", f"--output={batch}", "--verifier=openai:x"]
-    assert construct_beam(*arguments).returncode == 0
-    done = construct_beam(*arguments, "--overwrite", "--max_request_per_file=5")
+    assert without_key(*arguments).returncode == 0
+    done = without_key(*arguments, "--overwrite", "--max_request_per_file=5")
     assert done.returncode == 2
     assert "did you mean --max_requests_per_file?" in done.stderr
     assert (batch / "batch.json").exists()
@@ -142,7 +133,7 @@ def test_ctrl_c_ends_an_export_which_then_begins_anew(tmp_path: Path) -> None:
     assert not (batch / "batch.json").exists()
     assert not list((batch / "requests").iterdir())
     pq.write_table(pa.Table.from_pylist(rows[:10]), source)
-    done = construct_beam(*arguments)
+    done = without_key(*arguments)
     assert done.returncode == 0, done.stderr
     assert len(request_lines(batch)) == 50
     assert not list((batch / "partial").iterdir())

@@ -5,36 +5,22 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "launch.main"]
+from tests.support.command import COMMAND, ROOT, construct_beam
+
 RECORD = {
     "document": "Invoice 12 of ACME Ltd. Total 40.00 EUR.",
     "output": '{"vendor": "ACME Ltd", "total": "40.00"}',
 }
-
-
-def construct_beam(*arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=90,
-        **more,
-    )
 
 
 @contextmanager
