@@ -13,6 +13,7 @@ from dateutil import parser as dates
 
 from schemas.arrow_json import dump_json
 from schemas.errors import UsageError
+from scoring.facts import is_empty
 
 
 class Rule(StrEnum):
@@ -79,15 +80,10 @@ def _tolerance(part: str, match: re.Match[str]) -> Decimal:
 
 def agree(comparison: Comparison, value: Any, gold: Any) -> bool:
     """Whether `value` is what `gold` says."""
-    if is_missing(value) or is_missing(gold):
-        return is_missing(value) and is_missing(gold)
+    if is_empty(value) or is_empty(gold):
+        return is_empty(value) and is_empty(gold)
     rule = _of_type(gold) if comparison.rule is Rule.AUTO else comparison.rule
     return _AGREE[rule](comparison, value, gold)
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a value says nothing: null, blank text, or an empty list or object."""
-    return value is None or (isinstance(value, str) and not value.strip()) or value in ([], {})
 
 
 def _of_type(gold: Any) -> Rule:

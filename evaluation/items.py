@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import storage
-from evaluation.agreement import Comparisons, is_missing
+from evaluation.agreement import Comparisons
 from schemas.errors import RecordError, UsageError
 from schemas.parse_record import parse_output
 from schemas.reasons import Route
+from schemas.record import WHOLE_OUTPUT
+from scoring.facts import is_empty
 
-WHOLE_OUTPUT = "$"
 NEEDED = ("id", "output", "trustworthiness_score", "per_field_scores", "signals")
 OPTIONAL = ("ground_truth", "document", "messages", "prompt", "route", "review_probability")
 
@@ -143,7 +144,7 @@ def truth_by_gold(comparisons: Comparisons, missing: MissingGold) -> Truth:
         return {
             name: comparisons.agree(name, values.get(name), gold.get(name))
             for name in names
-            if missing is MissingGold.NULL or not is_missing(gold.get(name))
+            if missing is MissingGold.NULL or not is_empty(gold.get(name))
         }
 
     return truth

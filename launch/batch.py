@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, TypeVar
 
-from schemas.errors import RunStoppedError
-
 T = TypeVar("T")
 
 
@@ -27,7 +25,7 @@ def run_pipeline(
     import apache_beam as beam
 
     from launch.beam_flags import beam_options
-    from launch.local import collect_less, log_to_stderr
+    from launch.local import collect_less, log_to_stderr, run_to_end
 
     log_to_stderr()
     collect_less()
@@ -37,12 +35,10 @@ def run_pipeline(
     build(pipeline, prepared)
     before = [signal.signal(s, _stop) for s in (signal.SIGINT, signal.SIGTERM)]
     try:
-        state = pipeline.run().wait_until_finish()
+        run_to_end(pipeline)
     finally:
         for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
             signal.signal(number, handler)
-    if state not in (None, "DONE"):
-        raise RunStoppedError(f"the runner ended in state {state}")
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:

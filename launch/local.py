@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 from launch.progress import ProgressLine
 from schemas.errors import RunStoppedError
@@ -15,6 +16,13 @@ from verifier.engine import close_engine, get_engine
 
 STOP_WITHIN_S = 5.0
 GC_THRESHOLDS = (20_000, 50, 100)
+
+
+def run_to_end(pipeline: Any) -> None:
+    """Run a Beam pipeline and wait for it. Raises RunStoppedError when it does not end well."""
+    state = pipeline.run().wait_until_finish()
+    if state not in (None, "DONE"):
+        raise RunStoppedError(f"the runner ended in state {state}")
 
 
 def run_watched(work: Callable[[], None], total: int | None) -> None:

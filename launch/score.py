@@ -19,7 +19,7 @@ from launch.amounts import usd
 from launch.estimate import run as run_estimate
 from launch.flags import add_flags, flag_names, settings_from
 from pipeline.settings import ScoreFlags
-from schemas.errors import RunStoppedError, UsageError
+from schemas.errors import UsageError
 from verifier.endpoint import EMBEDDED, EXAMPLES
 
 LITERAL_HEADING = "Literal evidence, no LLM: blind to swapped fields and wrong spans"
@@ -54,7 +54,7 @@ def score(
     from apache_beam.options.pipeline_options import StandardOptions
 
     from launch.beam_flags import IN_PROCESS, LOCAL, beam_options, is_dataflow, local_processes
-    from launch.local import log_to_stderr, run_watched
+    from launch.local import log_to_stderr, run_to_end, run_watched
     from pipeline.outputs import RUN_FILE
     from pipeline.run import build, prepare_run
 
@@ -68,9 +68,7 @@ def score(
     def work() -> None:
         pipeline = beam.Pipeline(options=options)
         build(pipeline, prepared)
-        state = pipeline.run().wait_until_finish()
-        if state not in (None, "DONE"):
-            raise RunStoppedError(f"the runner ended in state {state}")
+        run_to_end(pipeline)
 
     if runner in IN_PROCESS:
         run_watched(work, prepared.plan.rows)

@@ -188,7 +188,7 @@ class Calls:
         self._layout = settings.prompt_layout
         self._chunk = settings.max_fields_per_call
         self._writer = RequestWriter(model, self._templates, self._layout)
-        self._dialect = first_dialect(urlsplit(_url(settings)).hostname, self._layout)
+        self._dialect = first_dialect(urlsplit(settings.endpoint.url).hostname, self._layout)
         self._schemas = provider_of(settings.target) in COUNTS_SCHEMAS
         self._questions = {t.name: self._question_tokens(t) for t in self._templates}
         self._formats: dict[tuple[str, tuple[str, ...]], float] = {}
@@ -238,10 +238,6 @@ def reply_tokens(template: Template, fields: int) -> int:
     """The completion tokens that are assumed of a reply about so many fields."""
     whole, each = REPLY_TOKENS[template.reply]
     return whole + each * fields
-
-
-def _url(settings: VerifierSettings) -> str:
-    return settings.endpoint.url
 
 
 def _digest(data: DataBlock) -> bytes:

@@ -41,16 +41,32 @@ def check_output(flags: OutputFlags) -> None:
     With --overwrite a finished run is removed, too. Raises UsageError.
     """
     folder = flags.output
+    parts = [f"{folder}/{part}" for part in PARTS]
+    claim_folder(
+        folder,
+        RUN_FILE,
+        "a finished run",
+        [f"{part}/part-*" for part in [*parts, *([flags.verdicts] if flags.verdicts else [])]],
+        overwrite=flags.overwrite,
+    )
+
+
+def claim_folder(
+    folder: str, last_file: str, held: str, leftovers: Sequence[str], *, overwrite: bool
+) -> None:
+    """Make an output folder ready: refuse one that is finished, remove what a killed run left.
+
+    `last_file` in it says that it is finished, and holds `held`; `leftovers` are globs. With
+    `overwrite` a finished one is emptied, too. Raises UsageError.
+    """
     try:
         storage.make_folder(folder)
-        if storage.exists(f"{folder}/{RUN_FILE}") and not flags.overwrite:
+        if storage.exists(f"{folder}/{last_file}") and not overwrite:
             raise UsageError(
-                f"--output {folder} holds a finished run; name another folder, or add --overwrite"
+                f"--output {folder} holds {held}; name another folder, or add --overwrite"
             )
-        storage.remove_files(f"{folder}/{RUN_FILE}")
-        parts = [f"{folder}/{part}" for part in PARTS]
-        for part in [*parts, *([flags.verdicts] if flags.verdicts else [])]:
-            storage.remove_files(f"{part}/part-*")
+        for pattern in (f"{folder}/{last_file}", *leftovers):
+            storage.remove_files(pattern)
     except OSError as error:
         raise UsageError(f"--output {folder} cannot be used: {error}") from error
 

@@ -8,6 +8,7 @@ OPENS_AFTER = 20
 OPENS_AFTER_RECORDS = 3
 """if they are of as many records: a record that always fails is no outage."""
 MOST_SUSPECTS = 1000
+"""So many records are remembered as suspected of always failing, the latest."""
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 4.0
 
@@ -62,8 +63,8 @@ class Breaker:
         closes = self._opened is not None
         if self._failures and not closes:
             self._suspects.update(dict.fromkeys(self._records))
-            for oldest in list(self._suspects)[:-MOST_SUSPECTS]:
-                del self._suspects[oldest]
+            while len(self._suspects) > MOST_SUSPECTS:
+                del self._suspects[next(iter(self._suspects))]
         self._suspects.pop(record_id, None)
         self._opened, self._failures = None, 0
         self._records.clear()

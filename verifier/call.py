@@ -198,8 +198,9 @@ class Call:
         """
         caller, dialect = self._caller, self._caller.dialect
         body = self.request()
-        if self._share is not None and not await self._share.needs_sending(body):
-            if self._share is not None and self._share.follows:
+        share = self._share
+        if share is not None and not await share.needs_sending(body):
+            if share.follows:
                 self._hold()
             return
         started = caller.loop.time()

@@ -55,6 +55,8 @@ class Caller:
         self._settings = settings
         self._rng = random.Random()  # noqa: S311 - jitter
         self._url = URL(endpoint.url)
+        self._key: str | None = None
+        self._headers = endpoint.headers(None)
         self._first = first_dialect(self._url.host, settings.prompt_layout)
         # For connecting alone: the engine itself watches the answers.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.connect_timeout)
@@ -96,10 +98,12 @@ class Caller:
 
         Raises TimeoutError when no connection is made in time, ClientError and OSError.
         """
+        if key != self._key:
+            self._key, self._headers = key, self._endpoint.headers(key)
         response = await self._engine.session.post(
             self._url,
             data=body,
-            headers=self._endpoint.headers(key),
+            headers=self._headers,
             allow_redirects=False,
             timeout=self._timeout,
         )
@@ -114,18 +118,10 @@ class Caller:
         return self._costs.expected_usd(size)
 
     def cost_usd(self, size: int, answer: Reply | Fault) -> float | None:
-        """What an answer to a request of `size` bytes cost, None where it is not known.
-
-        An error without tokens is free.
-        """
-        model = answer.model if isinstance(answer, Reply) else None
-        cost = self._costs.cost_usd(
-            model, answer.prompt_tokens, answer.cached_tokens, answer.completion_tokens
-        )
-        if cost is not None:
+        """What an answer to a request of `size` bytes cost, None where it is not known."""
+        cost = self._costs.of_answer(answer)
+        if cost and self._budget is not None:
             self._costs.learn(size, cost)
-        elif isinstance(answer, Fault) and not answer.prompt_tokens:
-            return 0.0
         return cost
 
     def without_key(self, fault: Fault) -> Fault:

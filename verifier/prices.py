@@ -15,6 +15,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from schemas.errors import UsageError
+from verifier.answer import Reply
+from verifier.fault import Fault
 
 BUILT_IN = "the built-in table"
 LIKE = "{prompt: 0.40, cached_prompt: 0.10, completion: 1.60, batch_discount: 0.5}"
@@ -145,6 +147,15 @@ class CallCosts:
         if price is None or not (prompt_tokens or completion_tokens):
             return None
         return price.usd(prompt_tokens, cached_tokens, completion_tokens)
+
+    def of_answer(self, answer: Reply | Fault) -> float | None:
+        """What an answer cost, None where it is not known; an error without tokens is free."""
+        model = answer.model if isinstance(answer, Reply) else None
+        cost = self.cost_usd(
+            model, answer.prompt_tokens, answer.cached_tokens, answer.completion_tokens
+        )
+        free = cost is None and isinstance(answer, Fault) and not answer.prompt_tokens
+        return 0.0 if free else cost
 
     def expected_usd(self, size: int) -> float:
         """What a call with a body of `size` bytes will cost, as far as earlier ones tell."""

@@ -10,12 +10,11 @@ import apache_beam as beam
 from apache_beam.pvalue import AsIter, AsSingleton, TaggedOutput
 from apache_beam.transforms.window import GlobalWindows
 
-import storage
 from pipeline.batch.info import INFO_FILE, BatchInfo, Shard, new_info
 from pipeline.batch.settings import ExportBatchFlags
 from pipeline.batch.shards import MEGABYTE, Limits, ShardFiles, clear, publish
 from pipeline.inputs import read_source, read_templates
-from pipeline.outputs import DEAD_LETTER
+from pipeline.outputs import DEAD_LETTER, claim_folder
 from schemas.dead_letter import DeadLetter, broken_record, lost_record
 from schemas.errors import RecordError, UsageError
 from schemas.reasons import FailureReason
@@ -85,16 +84,11 @@ def _form(flags: ExportBatchFlags) -> BatchForm:
 
 def _clear_output(flags: ExportBatchFlags) -> None:
     folder = flags.output
+    leftovers = [f"{folder}/{DEAD_LETTER}/part-*"]
+    held = "an export, whose results need it"
+    claim_folder(folder, INFO_FILE, held, leftovers, overwrite=flags.overwrite)
     try:
-        storage.make_folder(folder)
-        if storage.exists(f"{folder}/{INFO_FILE}") and not flags.overwrite:
-            raise UsageError(
-                f"--output {folder} holds an export, whose results need it; name another folder, "
-                "or add --overwrite"
-            )
-        storage.remove_files(f"{folder}/{INFO_FILE}")
         clear(folder)
-        storage.remove_files(f"{folder}/{DEAD_LETTER}/part-*")
     except OSError as error:
         raise UsageError(f"--output {folder} cannot be used: {error}") from error
 

@@ -138,15 +138,12 @@ class BatchVerdicts:
         )
 
     def _cost_usd(self, outcome: Reply | Fault) -> float | None:
-        """The online price less the provider's discount; an error without tokens is free."""
-        model = outcome.model if isinstance(outcome, Reply) else None
-        price = self._costs.price(model)
-        online = self._costs.cost_usd(
-            model, outcome.prompt_tokens, outcome.cached_tokens, outcome.completion_tokens
-        )
-        if price is not None and online is not None:
-            return online * float(1 - (price.batch_discount or 0))
-        return 0.0 if isinstance(outcome, Fault) and not outcome.prompt_tokens else None
+        """The online price less the provider's discount."""
+        online = self._costs.of_answer(outcome)
+        price = self._costs.price(outcome.model if isinstance(outcome, Reply) else None)
+        if online is None or price is None:
+            return online
+        return online * float(1 - (price.batch_discount or 0))
 
 
 def add_up(parts: Iterable[Counter[str]]) -> Counter[str]:
